@@ -3,10 +3,11 @@
 // on one, whose result has to be the same bits, and from both the share of its work that ran on one thread
 // (Amdahl's law).
 //
-//   kernel_times [--threads N] [--cold] [--model MODEL] [--choice CHOICE]
+//   kernel_times [--threads N] [--cold] [--bf16] [--model MODEL] [--choice CHOICE]
 //
 // cnn_net unless told; the chosen kernels, or one choice for all ops. --cold: the caches are swept before
-// every run, as by all the other kernels of a step.
+// every run, as by all the other kernels of a step. --bf16: in mixed precision, whose results may differ by
+// what rounding to bf16 does.
 
 #include <algorithm>
 #include <chrono>
@@ -26,6 +27,7 @@
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/kernels/measured.hpp"
+#include "models/kernels/precision.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/compile/compiled_variants.hpp"
 
@@ -38,6 +40,7 @@ class Bench {
     std::string model, choice;
     int threads = 1;
     bool cold = false;
+    bool bf16 = false;
   };
 
   explicit Bench(const Options& told) : told_(told) {
@@ -49,6 +52,7 @@ class Bench {
     CompileOptions options;
     options.training_sizes = {batch};
     options.kernels = choose_kernels(forward, batch, &measured);
+    if (told.bf16) options.kernels = in_bf16(forward, std::move(options.kernels));
     options.seed = kSeed;
     const Stage stage = std::move(cut(forward, std::vector<OpId>{0}).front());
     memory_ = memory_use(stage, options);
@@ -142,7 +146,8 @@ class Bench {
     }
     run_once(op, *reference);
     for (std::size_t i = 0; i < (pure ? results.size() : 1); ++i) {
-      if (op.outputs[i] != kNoValue) check(op, results[i], tensor(op.outputs[i]));
+      if (op.outputs[i] != kNoValue)
+        check(op, results[i], tensor(op.outputs[i]), asks_for(backend, "bf16") ? 3e-2 : 1e-4);
     }
     const auto& flops = op_definition(op.type).flops;
     const double gflops =
@@ -218,7 +223,7 @@ class Bench {
     for (float& value : sweep_) value += 1;
   }
 
-  static void check(const Op& op, const Tensor& actual, const Tensor& expected) {
+  static void check(const Op& op, const Tensor& actual, const Tensor& expected, double tolerance) {
     if (actual.type().dtype != DType::kF32) return;
     double scale = 1e-6;
     double worst = 0;
@@ -227,7 +232,7 @@ class Bench {
       scale = std::max(scale, std::abs(value));
       worst = std::max(worst, std::abs(value - static_cast<double>(actual.as<float>()[i])));
     }
-    if (!(worst <= 1e-4 * scale)) {
+    if (!(worst <= tolerance * scale)) {
       throw BugError(fmt::format("{}: differs from the Eigen back end by {}", op.name, worst / scale));
     }
   }
@@ -254,6 +259,7 @@ int main(int argc, char** argv) {
   rookery::Bench::Options told;
   options.add_options()("threads", po::value<int>(&told.threads)->default_value(1), "of kernels")(
       "cold", po::bool_switch(&told.cold), "with caches that hold something else")(
+      "bf16", po::bool_switch(&told.bf16), "in mixed precision")(
       "model", po::value<std::string>(&told.model)->default_value("cnn_net"), "a model of the benchmarks")(
       "choice", po::value<std::string>(&told.choice), "for all ops, as \"eigen\"");
   return rookery::run_program(info, options, argc, argv, [&](const rookery::ProgramArguments&) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/graph/ops/recurrent.hpp"
 
 namespace rookery {
 
@@ -27,7 +28,8 @@ KernelChoice in_bf16(const Graph& graph, KernelChoice choice) {
   const std::vector<TensorType> types = graph.types(1);
   std::set<std::string> products;
   for (const Op& op : graph.ops()) {
-    if (op.type == "Conv" || op.type == "Gemm" || (op.type == "MatMul" && is_large(op, types)))
+    if (op.type == "Conv" || op.type == "Gemm" || gate_orders(op) != nullptr ||
+        (op.type == "MatMul" && is_large(op, types)))
       products.insert(op.name);
   }
   const auto is_rounded = [&](const auto& entry) {

@@ -18,23 +18,21 @@ struct Operand {
   bool transposed;
   std::int64_t batch = 1;  // matrices, one behind the other
 
-  memory::desc desc(memory::data_type type = memory::data_type::f32) const {
-    if (batch > 1) return {{batch, rows, columns}, type, transposed ? Tag::acb : Tag::abc};
-    return {{rows, columns}, type, transposed ? Tag::ba : Tag::ab};
+  memory::desc desc() const {
+    constexpr auto kF32 = memory::data_type::f32;
+    if (batch > 1) return {{batch, rows, columns}, kF32, transposed ? Tag::acb : Tag::abc};
+    return {{rows, columns}, kF32, transposed ? Tag::ba : Tag::ab};
   }
 };
 
 // output 0 = a b, plus input 2 as a row where `bias`; a and b rounded to bf16 where the request asks for it.
 std::unique_ptr<Program> product(const KernelRequest& request, const Operand& a, const Operand& b,
                                  bool bias) {
-  const bool rounds = request.asks_for("bf16");
-  const memory::desc left = rounds ? a.desc(memory::data_type::bf16) : a.desc();
-  const memory::desc right = rounds ? b.desc(memory::data_type::bf16) : b.desc();
   const memory::desc result = Operand{0, a.rows, b.columns, false, a.batch}.desc();
   const memory::desc row({1, b.columns}, memory::data_type::f32, memory::format_tag::ab);
   auto program = std::make_unique<Program>();
-  const memory from_a = program->converted(program->input(a.input, a.desc()), left);
-  const memory from_b = program->converted(program->input(b.input, b.desc()), right);
+  const memory from_a = operand(*program, request, program->input(a.input, a.desc()));
+  const memory from_b = operand(*program, request, program->input(b.input, b.desc()));
   const memory to = program->output(0, result);
   if (!add_product(*program, from_a, from_b, to, bias ? program->input(2, row) : memory())) return nullptr;
   return program;

@@ -41,17 +41,20 @@ void add(Program& program, const dnnl::matmul::primitive_desc& descriptor, const
   program.add<dnnl::matmul>(descriptor, std::move(arguments));
 }
 
+memory::dims strides_of(const memory::desc& desc) {
+  const auto& strides = desc.data.format_desc.blocking.strides;
+  return {strides, strides + desc.data.ndims};
+}
+
 // Units first ... first + count - 1 along an axis: rows, columns, or matrices of a batch.
 memory part_of(Program& program, const memory& whole, std::size_t axis, std::int64_t first,
                std::int64_t count) {
   const memory::desc desc = whole.get_desc();
-  const memory::dims strides(desc.data.format_desc.blocking.strides,
-                             desc.data.format_desc.blocking.strides + desc.data.ndims);
+  const memory::dims strides = strides_of(desc);
   memory::dims dims = desc.dims();
   dims[axis] = count;
-  const std::size_t element = desc.data_type() == memory::data_type::bf16 ? 2 : sizeof(float);
   return program.part_of(whole, {dims, desc.data_type(), strides},
-                         static_cast<std::size_t>(first * strides[axis]) * element);
+                         element_bytes(desc, first * strides[axis]));
 }
 
 // Where oneDNN's gemm takes the terms of its sums from rows that lie a power of two apart, most of them share
@@ -119,6 +122,17 @@ void add_pieces(Program& program, Operands x, bool is_of_gemm) {
 
 bool shares_sums(const char* implementation) {
   return std::string_view(implementation).find("gemm:") != std::string_view::npos;
+}
+
+std::size_t element_bytes(const memory::desc& desc, std::int64_t elements) {
+  return static_cast<std::size_t>(elements) *
+         (desc.data_type() == memory::data_type::bf16 ? 2 : sizeof(float));
+}
+
+memory operand(Program& program, const KernelRequest& request, const memory& matrix) {
+  if (!request.asks_for("bf16")) return matrix;
+  const memory::desc desc = matrix.get_desc();
+  return program.converted(matrix, {desc.dims(), memory::data_type::bf16, strides_of(desc)});
 }
 
 memory for_products(Program& program, const memory& matrix, std::size_t terms, std::int64_t sums) {

@@ -9,6 +9,12 @@ namespace rookery::onednn {
 // threads share results alone.
 bool shares_sums(const char* implementation);
 
+std::size_t element_bytes(const dnnl::memory::desc& desc, std::int64_t elements);
+
+// A matrix, or a batch of them, as products take it: itself, or a copy rounded to bf16 where the request asks
+// for it.
+dnnl::memory operand(Program& program, const KernelRequest& request, const dnnl::memory& matrix);
+
 // Appends to = a b, plus `row` to each row where it is given, to the program; all are f32 or bf16 matrices,
 // or batches of as many. Where the implementation shares sums, or may do so where they have many terms, the
 // product is cut into pieces by its shape alone, each for one thread. False where oneDNN has only reference

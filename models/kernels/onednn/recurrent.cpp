@@ -34,8 +34,12 @@ std::unique_ptr<Kernel> make_recurrent(const KernelRequest& request) {
   const RecurrentSizes s =
       recurrent_sizes(request.op, request.inputs[kRecurrentX].shape, request.inputs[kRecurrentW].shape,
                       request.inputs[kRecurrentR].shape);
-  if (!simd::RecurrentSteps::serve(request.op, s)) return nullptr;
+  const bool rounds = request.asks_for("bf16");
+  if (!simd::RecurrentSteps::serve(request.op, s, rounds)) return nullptr;
   auto program = std::make_unique<Program>();
+  const auto input = [&](std::size_t at, const memory::desc& desc) {
+    return operand(*program, request, program->input(at, desc));
+  };
   const std::int64_t rows = s.steps * s.batch;
   const memory::desc all = matrix(rows, s.rows());
   // The gates are kept in training; an RNN's is its state.
@@ -43,10 +47,10 @@ std::unique_ptr<Kernel> make_recurrent(const KernelRequest& request) {
   const bool keeps = is_present(request.op.outputs, at_kept);
   const Program::Scratch gates =
       keeps ? Program::Scratch{program->output(at_kept, all), 0} : program->scratch(all);
-  if (!add_product(*program, program->input(kRecurrentX, matrix(rows, s.input)),
-                   program->input(kRecurrentW, matrix(s.input, s.rows(), true)), gates.memory))
+  if (!add_product(*program, input(kRecurrentX, matrix(rows, s.input)),
+                   input(kRecurrentW, matrix(s.input, s.rows(), true)), gates.memory))
     return nullptr;
-  const simd::RecurrentSteps steps(request.op, s);
+  const simd::RecurrentSteps steps(request.op, s, rounds);
   const std::size_t scratch = program->scratch(matrix(1, steps.forward_floats())).place;
   const bool is_lstm = s.gates == 4;
   program->finally([steps, scratch, place = gates.place, at_kept, keeps, is_lstm,
@@ -78,8 +82,9 @@ std::unique_ptr<Kernel> make_recurrent_grad_gates(const KernelRequest& request) 
                          .input = 0,
                          .hidden = r[1],
                          .gates = recurrent_gates(request.op)};
-  if (!simd::RecurrentSteps::serve(request.op, s)) return nullptr;
-  const simd::RecurrentSteps steps(request.op, s);
+  const bool rounds = request.asks_for("bf16");
+  if (!simd::RecurrentSteps::serve(request.op, s, rounds)) return nullptr;
+  const simd::RecurrentSteps steps(request.op, s, rounds);
   return lambda_kernel(
       [steps, at_r, is_lstm, is_gru](const Arguments& args) {
         apply_threads();
@@ -126,25 +131,28 @@ std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request
                          .input = x[2],
                          .hidden = request.inputs[2].shape[2],
                          .gates = recurrent_gates(request.op)};
-  if (!simd::RecurrentSteps::serve(request.op, s) || s.steps == 1) return nullptr;
+  if (!simd::RecurrentSteps::serve(request.op, s, request.asks_for("bf16")) || s.steps == 1) return nullptr;
   auto program = std::make_unique<Program>();
+  const auto input = [&](std::size_t at, const memory::desc& desc, std::size_t offset = 0) {
+    return operand(*program, request, program->input(at, desc, offset));
+  };
   const bool reverse = is_reverse(request.op);
   const std::int64_t rows = s.steps * s.batch;
-  const memory gates = for_products(*program, program->input(0, matrix(s.rows(), rows, true)), 1, s.hidden);
-  if (is_present(request.op.outputs, 0) &&
-      !add_product(*program, gates, program->input(1, matrix(rows, s.input)),
-                   program->output(0, matrix(s.rows(), s.input))))
+  const memory gates = for_products(*program, input(0, matrix(s.rows(), rows, true)), 1, s.hidden);
+  if (is_present(request.op.outputs, 0) && !add_product(*program, gates, input(1, matrix(rows, s.input)),
+                                                        program->output(0, matrix(s.rows(), s.input))))
     return nullptr;
   const std::int64_t later = rows - s.batch;
   const std::vector<GatePart> parts = gate_parts(request.op, s);
-  const auto states = program->input(2, matrix(later, s.hidden), float_bytes(reverse ? s.states() : 0));
+  const memory states = input(2, matrix(later, s.hidden), float_bytes(reverse ? s.states() : 0));
   for (const GatePart& part : parts) {
     if (!is_present(request.op.outputs, 1)) break;
-    const memory whole =
-        part.input == 0 ? gates : program->input(part.input, matrix(part.columns, rows, true));
-    const std::int64_t stride = whole.get_desc().data.format_desc.blocking.strides[1];
-    const memory::desc turned({part.columns, later}, memory::data_type::f32, memory::dims{1, stride});
-    const memory of_later = program->part_of(whole, turned, float_bytes(reverse ? 0 : s.batch * stride));
+    const memory whole = part.input == 0 ? gates : input(part.input, matrix(part.columns, rows, true));
+    const memory::desc desc = whole.get_desc();
+    const std::int64_t stride = desc.data.format_desc.blocking.strides[1];
+    const memory::desc turned({part.columns, later}, desc.data_type(), memory::dims{1, stride});
+    const memory of_later =
+        program->part_of(whole, turned, element_bytes(desc, reverse ? 0 : s.batch * stride));
     const auto to =
         program->output(1, matrix(part.columns, s.hidden), float_bytes(part.first_row * s.hidden));
     if (!add_product(*program, of_later, states, to)) return nullptr;

@@ -1,6 +1,8 @@
 #include "models/kernels/simd/recurrent.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 
 #include "models/kernels/threads.hpp"
 
@@ -22,17 +24,20 @@ void copy_or_zero(const float* from, Index count, float* to) {
 
 }  // namespace
 
-bool RecurrentSteps::serve(const Op& op, const RecurrentSizes& sizes) {
+bool RecurrentSteps::serve(const Op& op, const RecurrentSizes& sizes, bool rounds) {
   const bool has_step = !op.type.starts_with("GRU") || op.integer("linear_before_reset", 0) != 0;
-  return has_step && sizes.hidden % kWidestLanes == 0;
+  const bool has_products = !rounds || loops().multiply_pairs != nullptr;
+  return has_step && has_products && sizes.hidden % kWidestLanes == 0;
 }
 
-RecurrentSteps::RecurrentSteps(const Op& op, const RecurrentSizes& sizes)
+RecurrentSteps::RecurrentSteps(const Op& op, const RecurrentSizes& sizes, bool rounds)
     : s_(sizes),
       kind_(op.type.starts_with("LSTM")  ? Kind::kLstm
             : op.type.starts_with("GRU") ? Kind::kGru
                                          : Kind::kRnn),
       reverse_(is_reverse(op)),
+      rounds_(rounds),
+      numbers_(rounds ? 2 : 1),
       lstm_{.rows = sizes.batch,
             .units = sizes.hidden,
             .gate_row = sizes.rows(),
@@ -52,7 +57,8 @@ RecurrentSteps::RecurrentSteps(const Op& op, const RecurrentSizes& sizes)
            .units = sizes.hidden,
            .row = sizes.hidden,
            .rectifies = op.text("function", "Tanh") == "Relu"},
-      loops_(loops()) {}
+      loops_(loops()),
+      multiply_(rounds ? loops_.multiply_pairs : loops_.multiply) {}
 
 Index RecurrentSteps::blocks() const {
   return (s_.hidden + kUnitBlock - 1) / kUnitBlock;
@@ -62,32 +68,91 @@ Index RecurrentSteps::width(Index block) const {
   return std::min(kUnitBlock, s_.hidden - block * kUnitBlock);
 }
 
-// R turned, a bias, and the cells of a step.
+// R turned, a bias, and the cells of a step; in bf16 the states of two steps, of which one is read while the
+// other is written.
 std::int64_t RecurrentSteps::forward_floats() const {
-  return s_.rows() * s_.hidden + s_.rows() + s_.states();
+  return panel_floats() + s_.rows() + s_.states() + (rounds_ ? 2 * s_.states() / numbers_ : 0);
 }
 
-// R in blocks of columns, and the gradients of a step's states and cells.
+// R in blocks of columns, and the gradients of a step's states and cells; in bf16 those of the gates and
+// candidates of two steps.
 std::int64_t RecurrentSteps::backward_floats() const {
-  return s_.rows() * s_.hidden + 2 * s_.states();
+  return panel_floats() + 2 * s_.states() + (rounds_ ? 2 * gate_operand_floats() : 0);
+}
+
+std::int64_t RecurrentSteps::panel_floats() const {
+  return s_.rows() * s_.hidden / numbers_;
+}
+
+std::int64_t RecurrentSteps::gate_operand_floats() const {
+  return (s_.batch * s_.rows() + (kind_ == Kind::kGru ? s_.states() : 0)) / numbers_;
 }
 
 // Where column 0 of a gate of a block begins; row k of it is width(block) floats further than row k - 1.
 float* RecurrentSteps::panel(float* panels, Index block, Index gate) const {
-  return panels + (block * s_.gates * kUnitBlock + gate * width(block)) * s_.hidden;
+  return panels + (block * s_.gates * kUnitBlock + gate * width(block)) * s_.hidden / numbers_;
 }
 
 void RecurrentSteps::pack_rows(Index block, const float* r, float* panels) const {
   for (Index gate = 0; gate < s_.gates; ++gate) {
-    loops_.transpose_whole(width(block), s_.hidden, r + (gate * s_.hidden + block * kUnitBlock) * s_.hidden,
-                           s_.hidden, panel(panels, block, gate), width(block));
+    const float* const rows = r + (gate * s_.hidden + block * kUnitBlock) * s_.hidden;
+    float* const to = panel(panels, block, gate);
+    if (!rounds_) {
+      loops_.transpose_whole(width(block), s_.hidden, rows, s_.hidden, to, width(block));
+      continue;
+    }
+    std::array<float, kUnitBlock * kWidestLanes> pairs;
+    for (Index k = 0; k < s_.hidden; k += 2 * kWidestLanes) {
+      const Index terms = std::min(2 * kWidestLanes, s_.hidden - k);
+      for (Index row = 0; row < width(block); ++row) {
+        loops_.to_bfloat16(terms, rows + row * s_.hidden + k,
+                           reinterpret_cast<std::byte*>(pairs.data() + row * kWidestLanes));
+      }
+      loops_.transpose_whole(width(block), terms / 2, pairs.data(), kWidestLanes, to + k / 2 * width(block),
+                             width(block));
+    }
   }
 }
 
 void RecurrentSteps::pack_columns(Index block, const float* r, float* panels) const {
-  float* const to = panel(panels, block, 0);
-  for (Index row = 0; row < s_.rows(); ++row)
-    std::copy_n(r + row * s_.hidden + block * kUnitBlock, width(block), to + row * width(block));
+  const float* from = r + block * kUnitBlock;
+  float* to = panel(panels, block, 0);
+  for (Index row = 0; row < s_.rows(); row += numbers_, from += numbers_ * s_.hidden, to += width(block)) {
+    if (!rounds_) {
+      std::copy_n(from, width(block), to);
+      continue;
+    }
+    std::array<float, 2 * kUnitBlock> pairs;
+    for (Index unit = 0; unit < width(block); ++unit) {
+      pairs[2 * unit] = from[unit];
+      pairs[2 * unit + 1] = from[s_.hidden + unit];
+    }
+    loops_.to_bfloat16(2 * width(block), pairs.data(), reinterpret_cast<std::byte*>(to));
+  }
+}
+
+void RecurrentSteps::round_columns(const float* x, Index row, Index first, Index columns, float* copy) const {
+  for (Index at = first; at < s_.batch * row; at += row)
+    loops_.to_bfloat16(columns, x + at, reinterpret_cast<std::byte*>(copy) + 2 * at);
+}
+
+const float* RecurrentSteps::state_operand(Index unit, Index units, const float* states, float* copy) const {
+  if (!rounds_) return states;
+  round_columns(states, s_.hidden, unit, units, copy);
+  return copy;
+}
+
+RecurrentSteps::GateOperands RecurrentSteps::gate_operands(Index unit, Index units, const Backward& layer,
+                                                           Index step, float* copies) const {
+  const float* const dgates = layer.dgates + time(step) * s_.batch * s_.rows();
+  const float* const dcells = layer.dcells == nullptr ? nullptr : layer.dcells + time(step) * s_.states();
+  if (!rounds_) return {dgates, dcells};
+  float* const gate_copy = copies + step % 2 * gate_operand_floats();
+  float* const cell_copy = gate_copy + s_.batch * s_.rows() / numbers_;
+  for (Index gate = 0; gate < s_.gates; ++gate)
+    round_columns(dgates, s_.rows(), gate * s_.hidden + unit, units, gate_copy);
+  if (dcells != nullptr) round_columns(dcells, s_.hidden, unit, units, cell_copy);
+  return {gate_copy, cell_copy};
 }
 
 void RecurrentSteps::forward_products(Index block, const float* h, const float* state_bias, float* panels,
@@ -101,18 +166,18 @@ void RecurrentSteps::forward_products(Index block, const float* h, const float* 
         copy_or_zero(bias, width(block), cells + row * s_.hidden + unit);
       continue;
     }
-    loops_.multiply({.m = s_.batch,
-                     .n = width(block),
-                     .k = s_.hidden,
-                     .a = h,
-                     .a_row = s_.hidden,
-                     .a_column = 1,
-                     .b = panel(panels, block, gate),
-                     .b_row = width(block),
-                     .c = is_candidate ? cells + unit : gates + gate * s_.hidden + unit,
-                     .c_row = is_candidate ? s_.hidden : s_.rows(),
-                     .columns = bias,
-                     .accumulates = !is_candidate});
+    multiply_({.m = s_.batch,
+               .n = width(block),
+               .k = s_.hidden / numbers_,
+               .a = h,
+               .a_row = s_.hidden / numbers_,
+               .a_column = 1,
+               .b = panel(panels, block, gate),
+               .b_row = width(block),
+               .c = is_candidate ? cells + unit : gates + gate * s_.hidden + unit,
+               .c_row = is_candidate ? s_.hidden : s_.rows(),
+               .columns = bias,
+               .accumulates = !is_candidate});
   }
 }
 
@@ -136,8 +201,9 @@ void RecurrentSteps::forward_step(Index unit, Index units, const float* bias, co
 
 void RecurrentSteps::run(const Forward& layer, float* scratch) const {
   float* const panels = scratch;
-  float* const bias = panels + s_.rows() * s_.hidden;
+  float* const bias = panels + panel_floats();
   float* const cell = bias + s_.rows();
+  float* const copies = cell + s_.states();
   const bool has_bias = layer.input_bias != nullptr;
   for (Index row = 0; has_bias && row < s_.rows(); ++row) {
     const bool is_apart = kind_ == Kind::kGru && row >= gru_.h && row < gru_.h + s_.hidden;
@@ -149,17 +215,26 @@ void RecurrentSteps::run(const Forward& layer, float* scratch) const {
     const Index unit = first * kUnitBlock;
     const Index units = std::min(last * kUnitBlock, s_.hidden) - unit;
     for (Index block = first; block < last; ++block) pack_rows(block, layer.r, panels);
-    const float* h = layer.h;
+    const auto operand = [&](const float* states, Index step) {
+      return state_operand(unit, units, states, copies + step % 2 * s_.states() / numbers_);
+    };
+    const float* h_before = layer.h;
     const float* c_before = layer.c;
+    const float* h = nullptr;
+    if (h_before != nullptr) {
+      h = operand(h_before, 1);
+      barrier();
+    }
     for (Index step = 0; step < s_.steps; ++step) {
       float* const gates = layer.gates + time(step) * s_.batch * s_.rows();
       float* const y = layer.y + time(step) * s_.states();
       float* const c = layer.cells == nullptr ? cell : layer.cells + time(step) * s_.states();
       for (Index block = first; block < last; ++block)
         forward_products(block, h, layer.state_bias, panels, gates, c);
-      forward_step(unit, units, has_bias ? bias : nullptr, h, c_before, gates, c, y);
-      h = y;
+      forward_step(unit, units, has_bias ? bias : nullptr, h_before, c_before, gates, c, y);
+      h_before = y;
       c_before = c;
+      h = operand(y, step);
       barrier();
     }
   });
@@ -197,34 +272,35 @@ void RecurrentSteps::backward_step(Index unit, Index units, const Backward& laye
 
 // dh of the step before: dgates R; of a GRU, whose candidates come last in R, in two parts, and more to what
 // went past the gates.
-void RecurrentSteps::backward_products(Index block, const Backward& layer, Index step, float* panels,
+void RecurrentSteps::backward_products(Index block, const GateOperands& operands, float* panels,
                                        float* dh) const {
   const bool is_gru = kind_ == Kind::kGru;
   const float* const columns = panel(panels, block, 0);
   Product product{.m = s_.batch,
                   .n = width(block),
-                  .k = is_gru ? gru_.h : s_.rows(),
-                  .a = layer.dgates + time(step) * s_.batch * s_.rows(),
-                  .a_row = s_.rows(),
+                  .k = (is_gru ? gru_.h : s_.rows()) / numbers_,
+                  .a = operands.dgates,
+                  .a_row = s_.rows() / numbers_,
                   .a_column = 1,
                   .b = columns,
                   .b_row = width(block),
                   .c = dh + block * kUnitBlock,
                   .c_row = s_.hidden,
                   .accumulates = is_gru};
-  loops_.multiply(product);
+  multiply_(product);
   if (!is_gru) return;
-  product.k = s_.hidden;
-  product.a = layer.dcells + time(step) * s_.states();
-  product.a_row = s_.hidden;
-  product.b = columns + gru_.h * width(block);
-  loops_.multiply(product);
+  product.k = s_.hidden / numbers_;
+  product.a = operands.dcells;
+  product.a_row = s_.hidden / numbers_;
+  product.b = columns + gru_.h / numbers_ * width(block);
+  multiply_(product);
 }
 
 void RecurrentSteps::run_backward(const Backward& layer, float* scratch) const {
   float* const panels = scratch;
-  float* const dh = panels + s_.rows() * s_.hidden;
+  float* const dh = panels + panel_floats();
   float* const dc = dh + s_.states();
+  float* const copies = dc + s_.states();
   copy_or_zero(layer.last_dh, s_.states(), dh);
   copy_or_zero(layer.last_dc, s_.states(), dc);
   in_team(blocks(), [&](Index member, Index members, const auto& barrier) {
@@ -235,9 +311,10 @@ void RecurrentSteps::run_backward(const Backward& layer, float* scratch) const {
     for (Index block = first; block < last; ++block) pack_columns(block, layer.r, panels);
     for (Index step = s_.steps; step-- > 0;) {
       backward_step(unit, units, layer, step, dh, dc);
+      const GateOperands operands = gate_operands(unit, units, layer, step, copies);
       barrier();
       if (step == 0 && layer.dh == nullptr) continue;
-      for (Index block = first; block < last; ++block) backward_products(block, layer, step, panels, dh);
+      for (Index block = first; block < last; ++block) backward_products(block, operands, panels, dh);
     }
   });
   if (layer.dh != nullptr) std::copy_n(dh, s_.states(), layer.dh);

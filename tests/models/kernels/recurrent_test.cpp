@@ -1,5 +1,5 @@
 // What the comparison with PyTorch does not show of recurrent layers: slopes against central differences, and
-// that the number of threads changes no bit.
+// that the number of threads changes no bit, and what rounding to bf16 does.
 #include <gtest/gtest.h>
 
 #include "models/graph/ops/recurrent.hpp"
@@ -18,14 +18,15 @@ struct Layer {
   std::map<ValueId, Tensor> given;
   GradientRequest request;
 
-  Layer(const std::string& type, const Attributes& attributes, std::int64_t hidden, Random& random) {
+  Layer(const std::string& type, const Attributes& attributes, std::int64_t hidden, float largest,
+        Random& random) {
     const std::int64_t rows = hidden * (type == "LSTM" ? 4 : type == "GRU" ? 3 : 1);
     const std::vector<Shape> shapes{{4, 3, 5}, {rows, 5},   {rows, hidden}, {rows},
                                     {rows},    {3, hidden}, {3, hidden}};
     Op op{.name = "layer", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
     for (std::size_t i = 0; i < (type == "LSTM" ? 7U : 6U); ++i) {
       op.inputs.push_back(graph.add_parameter("input." + std::to_string(i), {DType::kF32, shapes[i]}));
-      given.emplace(op.inputs[i], random_tensor(shapes[i], random, -0.6F, 0.6F));
+      given.emplace(op.inputs[i], random_tensor(shapes[i], random, -largest, largest));
     }
     std::vector<std::string> outputs{"y", "last_h"};
     if (type == "LSTM") outputs.emplace_back("last_c");
@@ -49,7 +50,7 @@ struct Layer {
 
 void check_slopes(const std::string& type, const Attributes& attributes) {
   Random random(19);
-  Layer layer(type, attributes, 6, random);
+  Layer layer(type, attributes, 6, 0.6F, random);
   const TrainingGraph training = differentiate(layer.graph, layer.request);
   std::map<ValueId, Tensor> weights;
   std::map<ValueId, Tensor> given;
@@ -87,36 +88,61 @@ TEST(Recurrent, GradientsAreSlopes) {
   }
 }
 
-// Products over all steps are oneDNN's, which may add in another order on other threads; of zeros they are
-// exact, and what is left is ours.
+// All that a step of a layer of 80 units and its gradient make, in the order of their ops.
+std::vector<Tensor> training_values(const std::string& type, const Attributes& attributes,
+                                    const std::string& kernels, int threads = 1) {
+  Random random(20);
+  Layer layer(type, attributes, 80, 0.2F, random);
+  const TrainingGraph training = differentiate(layer.graph, layer.request);
+  for (const ValueId output : layer.graph.outputs()) {
+    const Shape shape = layer.graph.types(1)[output].shape;
+    layer.given.emplace(training.received_gradients.at(output), random_tensor(shape, random));
+  }
+  set_kernel_threads(threads);
+  auto values = run_graph(training.graph, layer.given, kernels, {});
+  set_kernel_threads(1);
+  std::vector<Tensor> made;
+  if (values.empty()) return made;
+  for (const Op& op : training.graph.ops()) {
+    for (const ValueId output : op.outputs) {
+      if (output != kNoValue) made.push_back(values[output].clone());
+    }
+  }
+  return made;
+}
+
+const Attributes kAfterReset{{"linear_before_reset", std::int64_t{1}}};  // the other GRU has no loops
+
 TEST(Recurrent, ThreadsChangeNoBit) {
-  const auto run = [](const std::string& type, int threads) {
-    Random random(20);
-    Layer layer(type, {{"linear_before_reset", std::int64_t{1}}}, 80, random);
-    std::ranges::fill(layer.given.at(layer.graph.parameters()[kRecurrentX]).as<float>(), 0.0F);
-    const TrainingGraph training = differentiate(layer.graph, layer.request);
-    for (const ValueId output : layer.graph.outputs()) {
-      const Shape shape = layer.graph.types(1)[output].shape;
-      layer.given.emplace(training.received_gradients.at(output), random_tensor(shape, random));
-    }
-    set_kernel_threads(threads);
-    auto values = run_graph(training.graph, layer.given, "onednn", {});
-    set_kernel_threads(1);
-    std::vector<Tensor> kept;
-    for (const Op& op : training.graph.ops()) {
-      if (op.type != type && op.type != type + "GradGates") continue;
-      for (const ValueId output : op.outputs) kept.push_back(values[output].clone());
-    }
-    return kept;
-  };
   if (std::ranges::count(backends(), "onednn") == 0) GTEST_SKIP() << "built without oneDNN";
+  for (const char* kernels : {"onednn", "onednn/bf16"}) {
+    for (const char* type : {"LSTM", "GRU", "RNN"}) {
+      const std::vector<Tensor> expected = training_values(type, kAfterReset, kernels);
+      if (expected.empty()) continue;  // a processor without bf16
+      EXPECT_GT(expected.size(), 5U);
+      for (const int threads : {2, 3, 4}) {
+        const std::vector<Tensor> actual = training_values(type, kAfterReset, kernels, threads);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          EXPECT_TRUE(same_bits(expected[i], actual[i])) << type << ", value " << i << " on " << threads;
+      }
+    }
+  }
+}
+
+// Every value differs from that of f32 by what rounding does, and no more.
+TEST(Recurrent, RoundsToBf16) {
+  if (training_values("LSTM", {}, "onednn/bf16").empty()) GTEST_SKIP() << "this processor has none";
   for (const char* type : {"LSTM", "GRU", "RNN"}) {
-    const std::vector<Tensor> expected = run(type, 1);
-    EXPECT_GT(expected.size(), 3U);
-    for (const int threads : {2, 3, 4}) {
-      const std::vector<Tensor> actual = run(type, threads);
-      for (std::size_t i = 0; i < expected.size(); ++i)
-        EXPECT_TRUE(same_bits(expected[i], actual[i])) << type << ", value " << i << " on " << threads;
+    for (const char* direction : {"forward", "reverse"}) {
+      Attributes attributes = kAfterReset;
+      attributes["direction"] = std::string(direction);
+      const std::vector<Tensor> exact = training_values(type, attributes, "eigen");
+      const std::vector<Tensor> rounded = training_values(type, attributes, "onednn/bf16");
+      ASSERT_EQ(exact.size(), rounded.size());
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        EXPECT_LE(difference(exact[i], rounded[i]), 1e-2) << type << ", " << direction << ", value " << i;
+        EXPECT_GT(difference(exact[i], rounded[i]), 1e-5) << type << ", " << direction << ", value " << i;
+      }
     }
   }
 }

@@ -186,6 +186,10 @@ struct Loops {
   Index lanes;  // floats in a vector
 
   void (*multiply)(const Product&);
+  // The same with two numbers of bf16 in the place of every float of A and B, one of an even and one of an
+  // odd term: k counts such pairs. nullptr where this instruction set multiplies none; has_bf16()
+  // (precision.hpp) says whether the processor does.
+  void (*multiply_pairs)(const Product&);
   void (*multiply_dots)(const DotProduct&);
   // out[i] = sum of the `lanes` floats at sums[i * lanes].
   void (*sum_lanes)(Index n, const float* sums, float* out);

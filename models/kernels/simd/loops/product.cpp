@@ -1,87 +1,16 @@
-// Matrix products of small sizes: tiles of C stay in registers over the whole depth.
-#include "models/kernels/simd/loops/vector.hpp"
+// Matrix products of small sizes, and other sums over rows and columns.
+#include "models/kernels/simd/loops/product_tiles.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kTileRows = 8;         // of 2 vectors each: 16 of 32 registers are sums
-constexpr int kNarrowTileRows = 14;  // of 1 vector
-constexpr int kDotRows = 4;          // by 5 columns
+constexpr int kDotRows = 4;  // by 5 columns
 #else
-constexpr int kTileRows = 6;  // 12 of 16 registers
-constexpr int kNarrowTileRows = 12;
 constexpr int kDotRows = 2;
 #endif
-constexpr int kTileVectors = 2;
 constexpr int kDotColumns = 5;
-
-// Rows [i, i + kRows) and columns [j, j + columns) of C.
-template <int kRows, int kVectors>
-inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
-  Floats sums[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    const float row = p.rows == nullptr ? 0 : p.rows[i + r];
-    for (int v = 0; v < kVectors; ++v) {
-      sums[r][v] = p.columns == nullptr ? spread(row) : load(p.columns + j + v * kLanes);
-    }
-  }
-  if (p.accumulates) {
-    for (int r = 0; r < kRows; ++r) {
-      const float* c = p.c + (i + r) * p.c_row + j;
-      for (int v = 0; v < kVectors; ++v) {
-        const Index left = columns - v * kLanes;
-        sums[r][v] += left >= kLanes ? load(c + v * kLanes) : load_part(c + v * kLanes, left);
-      }
-    }
-  }
-  const float* a = p.a + i * p.a_row;
-  const float* b = p.b + j;
-  for (Index k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row) {
-    Floats row[kVectors];
-    for (int v = 0; v < kVectors; ++v) row[v] = load(b + v * kLanes);
-    for (int r = 0; r < kRows; ++r) {
-      const Floats factor = spread(a[r * p.a_row]);
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = plus_product(sums[r][v], factor, row[v]);
-    }
-  }
-  for (int r = 0; r < kRows; ++r) {
-    float* c = p.c + (i + r) * p.c_row + j;
-    for (int v = 0; v < kVectors; ++v) {
-      if (p.relu) sums[r][v] = rectified(sums[r][v]);
-      const Index left = columns - v * kLanes;
-      if (left >= kLanes) {
-        store(c + v * kLanes, sums[r][v]);
-      } else {
-        store_part(c + v * kLanes, sums[r][v], left);
-      }
-    }
-  }
-}
-
-template <int kVectors, int kRows>
-void multiply_few_rows(const Product& p, Index i, Index rows, Index j, Index columns) {
-  if (rows == kRows) {
-    multiply_tile<kRows, kVectors>(p, i, j, columns);
-  } else if constexpr (kRows > 1) {
-    multiply_few_rows<kVectors, kRows - 1>(p, i, rows, j, columns);
-  }
-}
-
-// All rows of a band of columns, whose part of B stays in the first-level cache. The last two tiles are of
-// one height, or nearly so: one with few rows would wait for each of its sums.
-template <int kVectors>
-void multiply_column_band(const Product& p, Index j, Index columns) {
-  constexpr int kRows = kVectors == 1 ? kNarrowTileRows : kTileRows;
-  Index i = 0;
-  for (; p.m - i >= 2 * kRows || p.m - i == kRows; i += kRows)
-    multiply_tile<kRows, kVectors>(p, i, j, columns);
-  const Index left = p.m - i;
-  const Index first = left > kRows ? left / 2 : 0;
-  if (first > 0) multiply_few_rows<kVectors, kRows>(p, i, first, j, columns);
-  if (left > first) multiply_few_rows<kVectors, kRows>(p, i + first, left - first, j, columns);
-}
 
 template <int kRows, int kColumns>
 inline void dot_tile(const DotProduct& p, Index i, Index j) {
@@ -117,12 +46,7 @@ void dot_row_band(const DotProduct& p, Index i) {
 }  // namespace
 
 void multiply(const Product& p) {
-  constexpr Index kWide = kTileVectors * kLanes;
-  Index j = 0;
-  for (; p.n - j > kLanes; j += kWide) {
-    multiply_column_band<kTileVectors>(p, j, p.n - j < kWide ? p.n - j : kWide);
-  }
-  if (j < p.n) multiply_column_band<1>(p, j, p.n - j);
+  multiply_by_tiles<plus_product>(p);
 }
 
 void multiply_dots(const DotProduct& p) {

@@ -1,7 +1,19 @@
 // The table of one instruction set.
 #include "models/kernels/simd/loops/vector.hpp"
 
+#if defined(__AVX512F__)
+namespace rookery::simd::x86_64_v4_bf16 {
+void multiply_pairs(const Product&);
+}
+#endif
+
 namespace rookery::simd::ROOKERY_ISA {
+
+#if defined(__AVX512F__)
+using x86_64_v4_bf16::multiply_pairs;
+#else
+constexpr void (*multiply_pairs)(const Product&) = nullptr;
+#endif
 
 void multiply(const Product&);
 void multiply_dots(const DotProduct&);
@@ -90,6 +102,7 @@ const Loops& table() {
   static constexpr Loops kLoops{.name = ROOKERY_TEXT(ROOKERY_ISA),
                                 .lanes = kLanes,
                                 .multiply = multiply,
+                                .multiply_pairs = multiply_pairs,
                                 .multiply_dots = multiply_dots,
                                 .sum_lanes = sum_lanes,
                                 .transpose = transpose,
