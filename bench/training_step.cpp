@@ -106,7 +106,7 @@ class Training {
     float loss = 0;
     for (const LossOp& term : losses_)
       loss += executable_.output(output(term.value), micro_batch).as<float>()[0];
-    executable_.begin_update(step_, OptimizerSettings().learning_rate);
+    executable_.begin_update(micro_batch, OptimizerSettings().learning_rate);
     executable_.backward_inputs(micro_batch);
     executable_.backward_weights(micro_batch);
     executable_.update(step_++, OptimizerSettings().learning_rate);

@@ -132,6 +132,9 @@ void StageWorker::train(const TrainingRun& run) {
     Schedule schedule(schedule_, stage_.index, stage_.count, run.batches, micro_batches);
     const int ahead = forwards_ahead(schedule_, stage_.index, stage_.count, micro_batches);
     const double staleness = mean_staleness(schedule_, stage_.index, stage_.count, micro_batches);
+    const bool predicts = !is_by_batch && staleness > 0;
+    executable_.expect_prediction(
+        predicts && place_.averager == nullptr ? std::optional(predicted_updates(staleness)) : std::nullopt);
     while (const std::optional<Action> action = schedule.next()) {
       step = run.first_step + action->batch;
       if (action->batch == begun) begin();
@@ -146,7 +149,7 @@ void StageWorker::train(const TrainingRun& run) {
       act(run, *action, batch);
       if (action->kind != ActionKind::kUpdate) continue;
       under_way.pop_front();
-      if (!is_by_batch && staleness > 0 && forwards < run.batches * micro_batches)
+      if (predicts && forwards < run.batches * micro_batches)
         executable_.predict_weights(predicted_updates(staleness), true);
     }
     exchange_.spread_parameters(run.first_step + run.batches - 1);
@@ -167,7 +170,7 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
     case ActionKind::kBackwardInputs:
       if (executable_.updates_in_backward()) {
         const std::int64_t step = micro_batch.step;
-        executable_.begin_update(step, run.learning_rate(step), exchange_.wants_squares(step));
+        executable_.begin_update(micro_batch, run.learning_rate(step), exchange_.wants_squares(step));
       }
       backward_inputs(batch, micro_batch);
       break;

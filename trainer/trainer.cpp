@@ -470,8 +470,7 @@ bool may_update_ahead(const TrainingSettings& settings, const Graph& model) {
 bool may_update_in_backward(const TrainingSettings& settings, int micro_batches, int clusters) {
   const std::string& mode = settings.averaging.mode;
   const bool averages_gradients = clusters > 1 && mode != "parameters" && mode != "diloco";
-  return micro_batches == 1 && is_synchronous(settings.schedule) && !settings.clip_gradient_norm &&
-         !averages_gradients;
+  return micro_batches == 1 && !settings.clip_gradient_norm && !averages_gradients;
 }
 
 CompileOptions compile_options(TrainingSettings settings, const DataSizes& data, int stage, int stages,

@@ -1,5 +1,7 @@
 #include "models/runtime/arenas.hpp"
 
+#include <algorithm>
+
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 
@@ -26,6 +28,7 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
       buffer_layout_(lay_out(stage.graph, stage.graph.buffers())),
       constant_layout_(lay_out(stage.graph, stage.graph.constants())),
       weights_(layout_.parameter_bytes, memory_of(processor_)),
+      updates_by_element_(make_optimizer(options.optimizer)->is_by_element()),
       buffers_(AlignedBuffer::unwritten(buffer_layout_.bytes, memory_of(processor_))),
       constants_(constant_layout_.bytes, memory_of(processor_)) {
   with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
@@ -93,22 +96,15 @@ std::span<float> Arenas::gradients_at_end() {
   return floats(gradients_).first(layout_.at_end_bytes / sizeof(float));
 }
 
-ParameterArena Arenas::at_end() {
-  return {.parameters = owned(weights_.newest()).first(layout_.at_end_bytes / sizeof(float)),
-          .gradients = gradients_at_end(),
-          .state = optimizer_at_end_,
-          .extents = layout_.at_end};
-}
-
 ParameterInBackward Arenas::in_backward(const std::string& parameter, TensorView gradient) {
-  const auto [offset, count] = layout_.in_backward.at(parameter);
+  const ParameterExtent place = layout_.in_backward.at(parameter);
   ParameterInBackward made{
-      .values = owned(weights_.newest()).subspan(offset, count),
-      .gradient = {reinterpret_cast<const float*>(gradient.data), count},
+      .place = place,
+      .gradient = {reinterpret_cast<const float*>(gradient.data), place.count},
       .state = {},
-      .extent = {.offset = 0, .count = count},
   };
-  for (AlignedBuffer& arena : optimizer_state_) made.state.push_back(floats(arena).subspan(offset, count));
+  for (AlignedBuffer& arena : optimizer_state_)
+    made.state.push_back(floats(arena).subspan(place.offset, place.count));
   return made;
 }
 
@@ -116,22 +112,67 @@ std::span<float> Arenas::owned(std::size_t version) {
   return {reinterpret_cast<float*>(weights_.version(version)), layout_.owned_bytes / sizeof(float)};
 }
 
+void Arenas::change(const ParameterInBackward& parameter, const Update& update) {
+  const ParameterExtent all{.offset = 0, .count = parameter.place.count};
+  change({.parameters = owned(weights_.newest()).subspan(parameter.place.offset, parameter.place.count),
+          .gradients = parameter.gradient,
+          .state = parameter.state,
+          .extents = {&all, 1}},
+         update);
+}
+
+void Arenas::change_at_end(const Update& update) {
+  change({.parameters = owned(weights_.newest()).first(layout_.at_end_bytes / sizeof(float)),
+          .gradients = gradients_at_end(),
+          .state = optimizer_at_end_,
+          .extents = layout_.at_end},
+         update);
+}
+
+// Where more is done than the update: in parts that stay in a core's cache meanwhile.
+void Arenas::change(const ParameterArena& arena, const Update& update) {
+  constexpr std::size_t kPart = std::size_t{16} << 10;
+  const std::size_t count = arena.parameters.size();
+  if (!weights_.kept()) return update(arena);
+  if (!updates_by_element_) return change_part(arena, update);
+  std::vector<std::span<float>> state(arena.state.size());
+  for (std::size_t first = 0; first < count; first += kPart) {
+    const std::size_t floats = std::min(kPart, count - first);
+    for (std::size_t i = 0; i < state.size(); ++i) state[i] = arena.state[i].subspan(first, floats);
+    change_part({.parameters = arena.parameters.subspan(first, floats),
+                 .gradients = arena.gradients.subspan(first, floats),
+                 .state = state,
+                 .extents = {}},
+                update);
+  }
+}
+
 // What an update has changed is taken before others, who average, change the weights, too.
-void Arenas::change(const std::function<void(const ParameterArena&)>& update) {
-  weights_.make_writable();
-  if (!weights_.is_stashed() || layout_.owned_bytes == 0) return update(at_end());
-  const std::span<float> newest = owned(weights_.newest());
-  const std::span<float> changed = owned(weights_.keep());
+void Arenas::change_part(const ParameterArena& arena, const Update& update) {
+  const auto offset = arena.parameters.data() - owned(weights_.newest()).data();
+  const std::span<float> newest = arena.parameters;
+  const std::span<float> changed =
+      owned(*weights_.kept()).subspan(static_cast<std::size_t>(offset), newest.size());
   memory_of(processor_)
       .copy(reinterpret_cast<const std::byte*>(newest.data()), reinterpret_cast<std::byte*>(changed.data()),
             changed.size_bytes());
-  update(at_end());
+  update(arena);
   processor_.arithmetic().subtract_from(changed.data(), newest.data(), changed.size());
+  if (expected_)
+    processor_.arithmetic().scale_and_add(changed.data(), *expected_, newest.data(), changed.size());
+}
+
+void Arenas::expect_prediction(std::optional<double> changes) {
+  expected_.reset();
+  if (changes) expected_ = static_cast<float>(*changes);
 }
 
 void Arenas::predict(double changes, bool at_once) {
   if (layout_.owned_bytes == 0) return;
   weights_.begin_with_kept(at_once);
+  ROOKERY_CHECK(!expected_ || *expected_ == static_cast<float>(changes),
+                "stage {}: predicted {} changes, not {}", stage_.index, *expected_, changes);
+  if (expected_) return;
   const std::span<float> next = owned(weights_.next_step());
   processor_.arithmetic().scale_and_add(next.data(), static_cast<float>(changes),
                                         owned(weights_.newest()).data(), next.size());

@@ -23,16 +23,11 @@
 
 namespace rookery {
 
-// A parameter that changes in backward, as the optimizer sees it.
+// A parameter that changes in backward.
 struct ParameterInBackward {
-  std::span<float> values;
+  ParameterExtent place;  // among those that the stage owns
   std::span<const float> gradient;
   std::vector<std::span<float>> state;
-  ParameterExtent extent;  // all of it
-
-  ParameterArena arena() const {
-    return {.parameters = values, .gradients = gradient, .state = state, .extents = {&extent, 1}};
-  }
 };
 
 class Arenas {
@@ -59,15 +54,17 @@ class Arenas {
   void clear_gradients();
   // Adds the terms of a parameter's gradient up to the total, in their order.
   void sum_gradient(const std::string& parameter);
-  // The optimizer sees the newest parameters that this stage owns, their total gradients and their
-  // state: all at once at the end of a step but those that change in backward, whose gradient is given.
   std::span<float> gradients_at_end();
-  ParameterArena at_end();
   ParameterInBackward in_backward(const std::string& parameter, TensorView gradient);
 
-  // Changes the parameters that this stage owns at the end of a step, as `update` does with them; where
-  // weights are stashed it keeps by how much.
-  void change(const std::function<void(const ParameterArena&)>& update);
+  // An update: what `update` does with the newest parameters that this stage owns, their total gradients and
+  // their state, after weights().begin_update(): every one that changes in backward, then the others all at
+  // once. Where weights are stashed it is kept by how much they change.
+  using Update = std::function<void(const ParameterArena&)>;
+  void change(const ParameterInBackward& parameter, const Update& update);
+  void change_at_end(const Update& update);
+  // What predict() is to be called with after every change is computed with it, where there is such a number.
+  void expect_prediction(std::optional<double> changes);
   // Steps that begin before the next one, or where `at_once` all forwards until then, have the weights as
   // they are after so many more such changes.
   void predict(double changes, bool at_once);
@@ -82,6 +79,8 @@ class Arenas {
 
  private:
   std::span<float> owned(std::size_t version);
+  void change(const ParameterArena& arena, const Update& update);
+  void change_part(const ParameterArena& part, const Update& update);
   // All memory that training changes, in the order in which it is kept.
   std::vector<std::span<std::byte>> changing();
 
@@ -91,9 +90,11 @@ class Arenas {
   const ParameterLayout layout_;
   const ArenaLayout buffer_layout_, constant_layout_;
   WeightVersions weights_;
+  const bool updates_by_element_;
   AlignedBuffer buffers_, constants_, gradients_;
   std::vector<AlignedBuffer> optimizer_state_;
   std::vector<std::span<float>> optimizer_at_end_;  // of it, what changes at the end of a step
+  std::optional<float> expected_;  // prediction, which lies in the place of what a change has changed
   AlignedBuffer kept_;
   AlignedBuffer working_;
 };

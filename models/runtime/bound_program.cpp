@@ -244,7 +244,7 @@ void BoundProgram::run(Phase phase, const MicroBatch& micro_batch, const Executa
     const auto begin = is_timed ? Clock::now() : Clock::time_point();
     op.run(context, arithmetic);
     if (is_timed) op_seconds_[op.id] += std::chrono::duration<double>(Clock::now() - begin).count();
-    for (const ParameterInBackward& parameter : op.updates) update(parameter.arena());
+    for (const ParameterInBackward& parameter : op.updates) update(parameter);
     if (!done) continue;
     for (const std::string& parameter : op.completed) done(parameter);
   }

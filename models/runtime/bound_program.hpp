@@ -25,7 +25,7 @@ class BoundProgram {
   // BugError unless the micro-batch has a compiled size and one of the slots.
   void check(const MicroBatch& micro_batch) const;
   // `done`: Executable::GradientDone. `update` changes what changes in backward.
-  using Update = std::function<void(const ParameterArena&)>;
+  using Update = std::function<void(const ParameterInBackward&)>;
   void run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done = nullptr,
            const Update& update = nullptr);
 

@@ -69,10 +69,11 @@ struct Executable::Impl {
 
   BoundProgram::Update update_in_backward(std::int64_t step) {
     if (!begun) return nullptr;
-    return [this, step](const ParameterArena& arena) {
-      if (begun->squares)
-        begun->squares->add(arithmetic().sum_of_squares(arena.gradients.data(), arena.gradients.size()));
-      update(step, begun->learning_rate, arena);
+    return [this, step](const ParameterInBackward& parameter) {
+      const std::span<const float> gradient = parameter.gradient;
+      if (begun->squares) begun->squares->add(arithmetic().sum_of_squares(gradient.data(), gradient.size()));
+      arenas.change(parameter,
+                    [&](const ParameterArena& arena) { update(step, begun->learning_rate, arena); });
     };
   }
 
@@ -201,11 +202,12 @@ bool Executable::updates_in_backward() const {
   return impl_->progress.updates_in_backward();
 }
 
-void Executable::begin_update(std::int64_t step, double learning_rate, bool sums_squares) {
-  impl_->progress.check_begin_update(step);
+void Executable::begin_update(const MicroBatch& micro_batch, double learning_rate, bool sums_squares) {
+  impl_->progress.check_begin_update(micro_batch);
   impl_->begun = Impl::UpdateBegun{.learning_rate = learning_rate};
   if (sums_squares) impl_->begun->squares.emplace();
-  impl_->progress.note_begin_update(step);
+  impl_->arenas.weights().begin_update(static_cast<std::size_t>(micro_batch.slot));
+  impl_->progress.note_begin_update(micro_batch.step);
 }
 
 void Executable::update(std::int64_t step, double learning_rate) {
@@ -214,7 +216,9 @@ void Executable::update(std::int64_t step, double learning_rate) {
                 "stage {}: update() of step {} at another rate than begin_update()", impl_->stage.index,
                 step);
   impl_->finish_gradients();
-  impl_->arenas.change([&](const ParameterArena& arena) { impl_->update(step, learning_rate, arena); });
+  if (!impl_->begun) impl_->arenas.weights().begin_update(std::nullopt);
+  impl_->arenas.change_at_end(
+      [&](const ParameterArena& arena) { impl_->update(step, learning_rate, arena); });
   impl_->begun.reset();
   impl_->progress.note_update();
 }
@@ -230,6 +234,10 @@ void Executable::take_back_update() {
   impl_->progress.check_take_back();
   impl_->arenas.restore_state();
   impl_->progress.note_take_back();
+}
+
+void Executable::expect_prediction(std::optional<double> updates) {
+  impl_->arenas.expect_prediction(updates);
 }
 
 void Executable::predict_weights(double updates, bool at_once) {

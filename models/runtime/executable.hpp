@@ -84,10 +84,10 @@ class Executable {
   TensorView partial_sum(std::size_t i);
   ConstTensorView sum_gradient(std::size_t i);
   bool updates_in_backward() const;
-  // Where CompileOptions::updates_in_backward says so, before a step's backward: parameters that change in it
-  // do so at this learning rate, which is to be that of update(). `sums_squares`: squared_gradients()
-  // follows.
-  void begin_update(std::int64_t step, double learning_rate, bool sums_squares = false);
+  // Where CompileOptions::updates_in_backward says so, before the backward of a step's micro-batch:
+  // parameters that change in it do so at this learning rate, which is to be that of update().
+  // `sums_squares`: squared_gradients() follows.
+  void begin_update(const MicroBatch& micro_batch, double learning_rate, bool sums_squares = false);
   // Makes totals of the gradients of this step, of which no more come. What is below does so itself; it is
   // for those who read gradient().
   void finish_gradients();
@@ -111,6 +111,10 @@ class Executable {
   // Puts that back: the step stands before its update again, to the bit, and the micro-batches of the next
   // one whose forwards have run are in flight no more.
   void take_back_update();
+  // Where weights are stashed: whether from here on predict_weights() for so many updates follows every
+  // update, and nobody else changes weights in between, so that it can be done while what changes is in the
+  // cache.
+  void expect_prediction(std::optional<double> updates);
   // Where weights are stashed, once after an update: until the next one, steps that begin use the weights as
   // they will be after so many more updates like the last (SpecTrain, arXiv 1809.02839), and where `at_once`
   // all forwards do, also those of a step that has begun. Only of those that the stage owns: every borrowed

@@ -141,6 +141,7 @@ class Lamb : public Optimizer {
   explicit Lamb(const OptimizerSettings& settings) : settings_(settings) {}
 
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
+  bool is_by_element() const override { return false; }
 
   void update(std::int64_t step, double learning_rate, const Arithmetic& arithmetic,
               const ParameterArena& arena) const override {

@@ -33,8 +33,9 @@ StepProgress::StepProgress(const Stage& stage, const CompileOptions& options)
       updates_in_backward_(options.updates_in_backward),
       slots_(static_cast<std::size_t>(options.slots)),
       shared_summed_(stage.shared.size(), false) {
-  ROOKERY_CHECK(!updates_in_backward_ || !(stashes_weights_ || accumulates_ || updates_ahead_),
-                "stage {}: updates in backward, of steps of several micro-batches or versions", stage.index);
+  ROOKERY_CHECK(!updates_in_backward_ || !(accumulates_ || updates_ahead_),
+                "stage {}: updates in backward, of steps of several micro-batches or ahead of a norm",
+                stage.index);
 }
 
 const StepProgress::Flight* StepProgress::flight_of(const MicroBatch& micro_batch) const {
@@ -212,12 +213,13 @@ void StepProgress::check_finished() const {
   ROOKERY_CHECK(is_finished_, "stage {}: gradient() before finish_gradients()", stage_.index);
 }
 
-void StepProgress::check_begin_update(std::int64_t step) const {
+void StepProgress::check_begin_update(const MicroBatch& micro_batch) const {
   ROOKERY_CHECK(updates_in_backward_,
                 "stage {}: begin_update() of step {}, but the stage was not compiled for it", stage_.index,
-                step);
+                micro_batch.step);
+  in_flight(micro_batch, "begin_update");
   ROOKERY_CHECK(!summed_step_ && weights_due_.empty(), "stage {}: begin_update() of step {} after a backward",
-                stage_.index, step);
+                stage_.index, micro_batch.step);
 }
 
 void StepProgress::note_begin_update(std::int64_t step) {

@@ -48,7 +48,7 @@ class StepProgress {
   void check_finished() const;
   bool updates_in_backward() const { return updates_in_backward_; }
   // Where parameters change in backward: before the step's.
-  void check_begin_update(std::int64_t step) const;
+  void check_begin_update(const MicroBatch& micro_batch) const;
   void note_begin_update(std::int64_t step);
   // May gradients be scaled, or set to 0?
   void check_changeable(const char* call) const;

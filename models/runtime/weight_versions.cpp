@@ -33,9 +33,11 @@ void WeightVersions::make_writable() {
   newest_ = next;
 }
 
-std::size_t WeightVersions::keep() {
+void WeightVersions::begin_update(std::optional<std::size_t> slot) {
   kept_.reset();
-  return kept_.emplace(unused());
+  make_writable();
+  if (slot) release(*slot);  // not before: what is copied is written at once
+  if (copies_.size() > 1) kept_ = unused();
 }
 
 void WeightVersions::begin_with_kept(bool at_once) {

@@ -18,7 +18,6 @@ class WeightVersions {
   void stash(int versions, int slots);
 
   std::byte* version(std::size_t number) { return copies_[number].data(); }
-  bool is_stashed() const { return copies_.size() > 1; }
   std::size_t newest() const { return newest_; }
   std::size_t bytes() const { return copies_.front().size(); }
 
@@ -36,9 +35,11 @@ class WeightVersions {
   // forward was the last, of which more may come. The step that begins next has the newest.
   void make_writable();
 
-  // Where there are several versions: a copy that nobody uses, for what is to be kept of an update until the
-  // next one. It is the number of a version.
-  std::size_t keep();
+  // Before an update: the newest is writable, and where there are several versions another copy is for what
+  // is to be kept of the update until the next one. `slot`: whose version may be that copy, since every
+  // parameter is only written when the slot's micro-batch has read it for the last time; it is released.
+  void begin_update(std::optional<std::size_t> slot);
+  std::optional<std::size_t> kept() const { return kept_; }
   // What lies there, until then, becomes the version of the steps that begin before the next update, and
   // where `at_once` of all forwards until then. BugError where nothing is kept.
   void begin_with_kept(bool at_once);

@@ -130,6 +130,7 @@ class Definition {
     TrainingSettings settings = settings_;
     settings.schedule.planned.clear();
     CompileOptions options = compile_options(settings, data_, 0, 1, kernels_);
+    options.updates_in_backward = false;  // the gradients are wanted
     const std::vector<std::int64_t> parts = micro_batch_sizes(settings_, size);
     Executable executable(whole_.front(), options, state_of(first_step, step, 0, 1));
     const std::map<std::string, TensorView> parameters = executable.training_state();

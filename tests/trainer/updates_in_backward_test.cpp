@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "models/base/named_rows.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "tests/support/digits.hpp"
 #include "tests/support/equal_states.hpp"
@@ -48,6 +49,22 @@ TEST(UpdatesInBackward, ChangeNoBitOfARun) {
   }
 }
 
+TEST(UpdatesInBackward, ChangeNoBitOfVersionsOfWeights) {
+  for (const std::string& optimizer : names_of(optimizer_kinds())) {
+    TrainingSettings settings{.epochs = 2};
+    settings.optimizer = optimizer_defaults(optimizer);
+    settings.optimizer.learning_rate = 1e-3;
+    settings.schedule.name = "async";
+    for (const std::size_t stages : {2, 4}) {
+      SCOPED_TRACE(testing::Message() << optimizer << ", " << stages << " stages");
+      const PipelineResult expected = run(settings, stages, false);
+      const PipelineResult found = run(settings, stages, true);
+      EXPECT_EQ(found.losses, expected.losses);
+      expect_equal(found.state, expected.state);
+    }
+  }
+}
+
 TEST(UpdatesInBackward, AreMadeWhereNobodyWantsTheGradientsFirst) {
   const TrainingSettings settings;
   EXPECT_TRUE(may_update_in_backward(settings, 1, 1));
@@ -57,7 +74,7 @@ TEST(UpdatesInBackward, AreMadeWhereNobodyWantsTheGradientsFirst) {
     EXPECT_TRUE(may_update_in_backward({.averaging = {.mode = mode}}, 1, 2)) << mode;
   EXPECT_FALSE(may_update_in_backward({.averaging = {.mode = "auto"}}, 1, 2));
   EXPECT_FALSE(may_update_in_backward({.clip_gradient_norm = 1}, 1, 1));
-  EXPECT_FALSE(may_update_in_backward({.schedule = {.name = "async"}}, 1, 1));
+  EXPECT_TRUE(may_update_in_backward({.schedule = {.name = "async"}}, 1, 1));
   const DataSizes data{.train_samples = 640, .validation_samples = 64};
   const auto made = [&](const TrainingSettings& of,
                         const std::optional<ClusterShares>& shares = std::nullopt) {

@@ -27,7 +27,7 @@ struct CompileOptions {
   bool updates_ahead = false;
   // Large parameters change in backward, each as soon as nothing of the step reads it any more, so that their
   // gradients take no memory of their own (graph/passes/memory/updates_in_backward.hpp): where a step has one
-  // micro-batch, no update comes between its forward and its backward, and nobody changes gradients.
+  // micro-batch, and nobody changes gradients.
   bool updates_in_backward = false;
   // Runs forward ops again before their gradients where that saves memory; the same bits.
   bool recompute = false;

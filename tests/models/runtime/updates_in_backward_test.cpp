@@ -57,7 +57,7 @@ Trained train(const Graph& graph, CompileOptions options, bool in_backward) {
     executable.forward(micro_batch);
     trained.losses.push_back(loss_of(executable, micro_batch));
     const double rate = options.optimizer.learning_rate / static_cast<double>(step + 1);
-    if (in_backward) executable.begin_update(step, rate, step != 1);
+    if (in_backward) executable.begin_update(micro_batch, rate, step != 1);
     executable.backward_inputs(micro_batch);
     executable.backward_weights(micro_batch);
     for (std::size_t i = 0; i < executable.stage().shared.size(); ++i) executable.sum_gradient(i);
