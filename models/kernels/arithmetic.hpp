@@ -48,6 +48,15 @@ struct LambNorms {
   double direction = 0;
 };
 
+// What an update leaves at `to`, which does not overlap the parameters, of each that it changes from p to q:
+// q - p, or where it `predicts`, what comes of q by `factor` more such changes, as scale_and_add() computes
+// it of q - p and q. Nothing where `to` is nullptr.
+struct KeptChange {
+  float* to = nullptr;
+  float factor = 1;
+  bool predicts = false;
+};
+
 // The order of work does not depend on where an element lies, so that results are the same in every cut of a
 // model. Optimizers get arrays that are padded to a multiple of 16 floats, and process them whole, but for
 // LAMB's. What may be nullptr is said above.
@@ -56,15 +65,16 @@ class Arithmetic {
   virtual ~Arithmetic() = default;
 
   virtual void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v,
-                           std::size_t count) const = 0;
+                           const KeptChange& kept, std::size_t count) const = 0;
   virtual void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer,
-                          std::size_t count) const = 0;
+                          const KeptChange& kept, std::size_t count) const = 0;
   virtual void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square,
-                              float* mean, float* buffer, std::size_t count) const = 0;
+                              float* mean, float* buffer, const KeptChange& kept,
+                              std::size_t count) const = 0;
   virtual void lion_update(const LionCoefficients& c, float* p, const float* g, float* m,
-                           std::size_t count) const = 0;
+                           const KeptChange& kept, std::size_t count) const = 0;
   virtual void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g,
-                           float* m, float* v, std::size_t count) const = 0;
+                           float* m, float* v, const KeptChange& kept, std::size_t count) const = 0;
 
   // The sum of the squares of any number of values, in double, in the same order everywhere.
   virtual double sum_of_squares(const float* values, std::size_t count) const = 0;
@@ -72,9 +82,7 @@ class Arithmetic {
   virtual void add(float* total, const float* share, std::size_t count) const = 0;
   // values[i] *= factor
   virtual void scale(float* values, float factor, std::size_t count) const = 0;
-  // values[i] = to[i] - values[i]
-  virtual void subtract_from(float* values, const float* to, std::size_t count) const = 0;
-  // values[i] = values[i] * factor + offsets[i], each operation rounded
+  // values[i] = values[i] * factor + offsets[i], rounded once where the processor can
   virtual void scale_and_add(float* values, float factor, const float* offsets, std::size_t count) const = 0;
 };
 

@@ -1,7 +1,5 @@
 #include "models/runtime/arenas.hpp"
 
-#include <algorithm>
-
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 
@@ -28,7 +26,6 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
       buffer_layout_(lay_out(stage.graph, stage.graph.buffers())),
       constant_layout_(lay_out(stage.graph, stage.graph.constants())),
       weights_(layout_.parameter_bytes, memory_of(processor_)),
-      updates_by_element_(make_optimizer(options.optimizer)->is_by_element()),
       buffers_(AlignedBuffer::unwritten(buffer_layout_.bytes, memory_of(processor_))),
       constants_(constant_layout_.bytes, memory_of(processor_)) {
   with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
@@ -113,53 +110,28 @@ std::span<float> Arenas::owned(std::size_t version) {
 }
 
 void Arenas::change(const ParameterInBackward& parameter, const Update& update) {
-  const ParameterExtent all{.offset = 0, .count = parameter.place.count};
-  change({.parameters = owned(weights_.newest()).subspan(parameter.place.offset, parameter.place.count),
+  const auto [offset, count] = parameter.place;
+  const ParameterExtent all{.offset = 0, .count = count};
+  update({.parameters = owned(weights_.newest()).subspan(offset, count),
           .gradients = parameter.gradient,
           .state = parameter.state,
-          .extents = {&all, 1}},
-         update);
+          .extents = {&all, 1},
+          .kept = kept_change(offset)});
 }
 
 void Arenas::change_at_end(const Update& update) {
-  change({.parameters = owned(weights_.newest()).first(layout_.at_end_bytes / sizeof(float)),
+  update({.parameters = owned(weights_.newest()).first(layout_.at_end_bytes / sizeof(float)),
           .gradients = gradients_at_end(),
           .state = optimizer_at_end_,
-          .extents = layout_.at_end},
-         update);
+          .extents = layout_.at_end,
+          .kept = kept_change(0)});
 }
 
-// Where more is done than the update: in parts that stay in a core's cache meanwhile.
-void Arenas::change(const ParameterArena& arena, const Update& update) {
-  constexpr std::size_t kPart = std::size_t{16} << 10;
-  const std::size_t count = arena.parameters.size();
-  if (!weights_.kept()) return update(arena);
-  if (!updates_by_element_) return change_part(arena, update);
-  std::vector<std::span<float>> state(arena.state.size());
-  for (std::size_t first = 0; first < count; first += kPart) {
-    const std::size_t floats = std::min(kPart, count - first);
-    for (std::size_t i = 0; i < state.size(); ++i) state[i] = arena.state[i].subspan(first, floats);
-    change_part({.parameters = arena.parameters.subspan(first, floats),
-                 .gradients = arena.gradients.subspan(first, floats),
-                 .state = state,
-                 .extents = {}},
-                update);
-  }
-}
-
-// What an update has changed is taken before others, who average, change the weights, too.
-void Arenas::change_part(const ParameterArena& arena, const Update& update) {
-  const auto offset = arena.parameters.data() - owned(weights_.newest()).data();
-  const std::span<float> newest = arena.parameters;
-  const std::span<float> changed =
-      owned(*weights_.kept()).subspan(static_cast<std::size_t>(offset), newest.size());
-  memory_of(processor_)
-      .copy(reinterpret_cast<const std::byte*>(newest.data()), reinterpret_cast<std::byte*>(changed.data()),
-            changed.size_bytes());
-  update(arena);
-  processor_.arithmetic().subtract_from(changed.data(), newest.data(), changed.size());
-  if (expected_)
-    processor_.arithmetic().scale_and_add(changed.data(), *expected_, newest.data(), changed.size());
+KeptChange Arenas::kept_change(std::size_t offset) {
+  if (!weights_.kept()) return {};
+  return {.to = owned(*weights_.kept()).data() + offset,
+          .factor = expected_.value_or(1),
+          .predicts = expected_.has_value()};
 }
 
 void Arenas::expect_prediction(std::optional<double> changes) {

@@ -79,8 +79,8 @@ class Arenas {
 
  private:
   std::span<float> owned(std::size_t version);
-  void change(const ParameterArena& arena, const Update& update);
-  void change_part(const ParameterArena& part, const Update& update);
+  // Of the owned parameters from this one on, where an update leaves it.
+  KeptChange kept_change(std::size_t offset);
   // All memory that training changes, in the order in which it is kept.
   std::vector<std::span<std::byte>> changing();
 
@@ -90,7 +90,6 @@ class Arenas {
   const ParameterLayout layout_;
   const ArenaLayout buffer_layout_, constant_layout_;
   WeightVersions weights_;
-  const bool updates_by_element_;
   AlignedBuffer buffers_, constants_, gradients_;
   std::vector<AlignedBuffer> optimizer_state_;
   std::vector<std::span<float>> optimizer_at_end_;  // of it, what changes at the end of a step

@@ -41,7 +41,7 @@ class Adam : public Optimizer {
                             .weight_decay = static_cast<float>(decouples_decay_ ? 0 : decay),
                             .kept = static_cast<float>(decouples_decay_ ? 1 - learning_rate * decay : 1)},
                            arena.parameters.data(), arena.gradients.data(), arena.state[0].data(),
-                           arena.state[1].data(), arena.parameters.size());
+                           arena.state[1].data(), arena.kept, arena.parameters.size());
   }
 
  private:
@@ -73,7 +73,8 @@ class Sgd : public Optimizer {
                            .gradient_share = step == 0 ? 1 : static_cast<float>(1 - settings_.dampening),
                            .nesterov = settings_.nesterov},
                           arena.parameters.data(), arena.gradients.data(),
-                          arena.state.empty() ? nullptr : arena.state[0].data(), arena.parameters.size());
+                          arena.state.empty() ? nullptr : arena.state[0].data(), arena.kept,
+                          arena.parameters.size());
   }
 
  private:
@@ -104,7 +105,7 @@ class RmsProp : public Optimizer {
                                .momentum = static_cast<float>(settings_.momentum),
                                .weight_decay = static_cast<float>(settings_.weight_decay)},
                               arena.parameters.data(), arena.gradients.data(), arena.state[0].data(), mean,
-                              buffer, arena.parameters.size());
+                              buffer, arena.kept, arena.parameters.size());
   }
 
  private:
@@ -126,7 +127,7 @@ class Lion : public Optimizer {
                             .beta2 = static_cast<float>(settings_.beta2),
                             .one_minus_beta2 = static_cast<float>(1 - settings_.beta2),
                             .kept = static_cast<float>(1 - learning_rate * settings_.weight_decay)},
-                           arena.parameters.data(), arena.gradients.data(), arena.state[0].data(),
+                           arena.parameters.data(), arena.gradients.data(), arena.state[0].data(), arena.kept,
                            arena.parameters.size());
   }
 
@@ -141,7 +142,6 @@ class Lamb : public Optimizer {
   explicit Lamb(const OptimizerSettings& settings) : settings_(settings) {}
 
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
-  bool is_by_element() const override { return false; }
 
   void update(std::int64_t step, double learning_rate, const Arithmetic& arithmetic,
               const ParameterArena& arena) const override {
@@ -157,9 +157,11 @@ class Lamb : public Optimizer {
     for (const auto& [offset, count] : arena.extents) {
       ROOKERY_CHECK(offset + count <= arena.parameters.size(), "{} floats at {} of {}", count, offset,
                     arena.parameters.size());
+      KeptChange kept = arena.kept;
+      if (kept.to != nullptr) kept.to += offset;
       arithmetic.lamb_update(coefficients, learning_rate, arena.parameters.data() + offset,
                              arena.gradients.data() + offset, arena.state[0].data() + offset,
-                             arena.state[1].data() + offset, count);
+                             arena.state[1].data() + offset, kept, count);
     }
   }
 

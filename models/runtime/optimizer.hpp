@@ -40,6 +40,7 @@ struct ParameterArena {
   std::span<const float> gradients;
   std::span<const std::span<float>> state;  // one array for each of state_names()
   std::span<const ParameterExtent> extents;
+  KeptChange kept = {};  // of all of them
 };
 
 // The place of a parameter in its arena, and with it the cut, makes no difference.
@@ -49,9 +50,6 @@ class Optimizer {
   // Names of the state tensors it keeps for every parameter, e.g. {"exp_avg", "exp_avg_sq"}; zero before
   // the first update.
   virtual std::vector<std::string> state_names() const = 0;
-  // Whether it treats every element by itself, so that an arena may be updated in parts, of any multiple of
-  // kAlignment; otherwise every parameter by itself.
-  virtual bool is_by_element() const { return true; }
   // Update number `step` (from 0), on the device of this arithmetic.
   virtual void update(std::int64_t step, double learning_rate, const Arithmetic& arithmetic,
                       const ParameterArena& arena) const = 0;

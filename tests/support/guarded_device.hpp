@@ -130,24 +130,25 @@ class GuardedKernel final : public Kernel {
 class GuardedArithmetic final : public Arithmetic {
  public:
   void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v,
-                   std::size_t count) const override {
-    host_arithmetic().adam_update(c, real(p), real(g), real(m), real(v), count);
+                   const KeptChange& kept, std::size_t count) const override {
+    host_arithmetic().adam_update(c, real(p), real(g), real(m), real(v), real(kept), count);
   }
-  void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer,
+  void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer, const KeptChange& kept,
                   std::size_t count) const override {
-    host_arithmetic().sgd_update(c, real(p), real(g), real(buffer), count);
+    host_arithmetic().sgd_update(c, real(p), real(g), real(buffer), real(kept), count);
   }
   void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square, float* mean,
-                      float* buffer, std::size_t count) const override {
-    host_arithmetic().rmsprop_update(c, real(p), real(g), real(square), real(mean), real(buffer), count);
+                      float* buffer, const KeptChange& kept, std::size_t count) const override {
+    host_arithmetic().rmsprop_update(c, real(p), real(g), real(square), real(mean), real(buffer), real(kept),
+                                     count);
   }
-  void lion_update(const LionCoefficients& c, float* p, const float* g, float* m,
+  void lion_update(const LionCoefficients& c, float* p, const float* g, float* m, const KeptChange& kept,
                    std::size_t count) const override {
-    host_arithmetic().lion_update(c, real(p), real(g), real(m), count);
+    host_arithmetic().lion_update(c, real(p), real(g), real(m), real(kept), count);
   }
   void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
-                   float* v, std::size_t count) const override {
-    host_arithmetic().lamb_update(c, learning_rate, real(p), real(g), real(m), real(v), count);
+                   float* v, const KeptChange& kept, std::size_t count) const override {
+    host_arithmetic().lamb_update(c, learning_rate, real(p), real(g), real(m), real(v), real(kept), count);
   }
   double sum_of_squares(const float* values, std::size_t count) const override {
     return host_arithmetic().sum_of_squares(real(values), count);
@@ -158,14 +159,15 @@ class GuardedArithmetic final : public Arithmetic {
   void scale(float* values, float factor, std::size_t count) const override {
     host_arithmetic().scale(real(values), factor, count);
   }
-  void subtract_from(float* values, const float* to, std::size_t count) const override {
-    host_arithmetic().subtract_from(real(values), real(to), count);
-  }
   void scale_and_add(float* values, float factor, const float* offsets, std::size_t count) const override {
     host_arithmetic().scale_and_add(real(values), factor, real(offsets), count);
   }
 
  private:
+  static KeptChange real(KeptChange kept) {
+    kept.to = real(kept.to);
+    return kept;
+  }
   template <typename T>
   static T* real(T* memory) {
     return guarded_device().real(memory);

@@ -118,8 +118,12 @@ class Definition {
       std::copy_n(history.versions.at(begins_with).begin(), into.size(), into.begin());
       if (step - first_step > old) {
         const std::vector<float>& before = history.versions.at(begins_with - 1);
-        for (std::size_t i = 0; i < into.size(); ++i)
-          into[i] += static_cast<float>(2 * mean + 2 * std::min(mean, 1.0)) * (into[i] - before[i]);
+        std::vector<float> predicted;
+        for (std::size_t i = 0; i < into.size(); ++i) predicted.push_back(into[i] - before[i]);
+        host_arithmetic().scale_and_add(predicted.data(),
+                                        static_cast<float>(2 * mean + 2 * std::min(mean, 1.0)), into.data(),
+                                        into.size());
+        std::ranges::copy(predicted, into.begin());
       }
       state.emplace(name, std::move(tensor));
     }

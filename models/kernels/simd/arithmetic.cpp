@@ -43,37 +43,45 @@ float* from(float* array, Index first) {
   return array == nullptr ? nullptr : array + first;
 }
 
+KeptChange from(const KeptChange& kept, Index first) {
+  return {.to = from(kept.to, first), .factor = kept.factor, .predicts = kept.predicts};
+}
+
 class HostArithmetic final : public Arithmetic {
  public:
   void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v,
-                   std::size_t count) const override {
-    in_parts(count, [&](Index at, Index n) { loops().adam(c, n, p + at, g + at, m + at, v + at); });
+                   const KeptChange& kept, std::size_t count) const override {
+    in_parts(count,
+             [&](Index at, Index n) { loops().adam(c, n, p + at, g + at, m + at, v + at, from(kept, at)); });
   }
 
-  void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer,
+  void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer, const KeptChange& kept,
                   std::size_t count) const override {
-    in_parts(count, [&](Index at, Index n) { loops().sgd(c, n, p + at, g + at, from(buffer, at)); });
+    in_parts(count,
+             [&](Index at, Index n) { loops().sgd(c, n, p + at, g + at, from(buffer, at), from(kept, at)); });
   }
 
   void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square, float* mean,
-                      float* buffer, std::size_t count) const override {
+                      float* buffer, const KeptChange& kept, std::size_t count) const override {
     in_parts(count, [&](Index at, Index n) {
-      loops().rmsprop(c, n, p + at, g + at, square + at, from(mean, at), from(buffer, at));
+      loops().rmsprop(c, n, p + at, g + at, square + at, from(mean, at), from(buffer, at), from(kept, at));
     });
   }
 
-  void lion_update(const LionCoefficients& c, float* p, const float* g, float* m,
+  void lion_update(const LionCoefficients& c, float* p, const float* g, float* m, const KeptChange& kept,
                    std::size_t count) const override {
-    in_parts(count, [&](Index at, Index n) { loops().lion(c, n, p + at, g + at, m + at); });
+    in_parts(count, [&](Index at, Index n) { loops().lion(c, n, p + at, g + at, m + at, from(kept, at)); });
   }
 
   void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
-                   float* v, std::size_t count) const override {
+                   float* v, const KeptChange& kept, std::size_t count) const override {
     const LambNorms norms = lamb_norms(c, p, g, m, v, static_cast<Index>(count));
     const bool trusts = norms.parameter > 0 && norms.direction > 0;
     const double ratio = trusts ? std::sqrt(norms.parameter / norms.direction) : 1;
     const auto size = static_cast<float>(learning_rate * ratio);
-    for_elements(count, [&](Index at, Index n) { loops().lamb_step(c, size, n, p + at, m + at, v + at); });
+    for_elements(count, [&](Index at, Index n) {
+      loops().lamb_step(c, size, n, p + at, m + at, v + at, from(kept, at));
+    });
   }
 
   // In blocks whose sums are added in their order.
@@ -100,16 +108,9 @@ class HostArithmetic final : public Arithmetic {
     });
   }
 
-  void subtract_from(float* values, const float* to, std::size_t count) const override {
-    for_elements(count, [&](Index at, Index n) {
-      for (Index i = at; i < at + n; ++i) values[i] = to[i] - values[i];
-    });
-  }
-
   void scale_and_add(float* values, float factor, const float* offsets, std::size_t count) const override {
-    for_elements(count, [&](Index at, Index n) {
-      for (Index i = at; i < at + n; ++i) values[i] = values[i] * factor + offsets[i];
-    });
+    for_elements(count,
+                 [&](Index at, Index n) { loops().scale_and_add(n, factor, offsets + at, values + at); });
   }
 
  private:

@@ -45,7 +45,7 @@ TEST(OptimizerLoops, Adam) {
                                    .epsilon = 1e-8F,
                                    .weight_decay = 0.01F},
                                   s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(),
-                                  s.v.as<float>().data(), kCount);
+                                  s.v.as<float>().data(), {}, kCount);
     for (std::size_t i = 0; i < kCount; ++i) {
       EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
       EXPECT_NEAR(s.m.as<float>()[i], m[i], 1e-6);
@@ -68,7 +68,7 @@ TEST(OptimizerLoops, SgdWithAndWithoutMomentum) {
       }
       host_arithmetic().sgd_update({.learning_rate = 0.5F, .momentum = 0.8F, .weight_decay = 0.1F},
                                    s.p.as<float>().data(), s.g.as<float>().data(),
-                                   momentum ? s.m.as<float>().data() : nullptr, kCount);
+                                   momentum ? s.m.as<float>().data() : nullptr, {}, kCount);
       for (std::size_t i = 0; i < kCount; ++i) {
         EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
         if (!momentum) continue;
@@ -104,7 +104,7 @@ TEST(OptimizerLoops, RmspropInAllItsForms) {
                                           .weight_decay = 0.1F},
                                          s.p.as<float>().data(), s.g.as<float>().data(),
                                          s.v.as<float>().data(), centered ? s.m.as<float>().data() : nullptr,
-                                         momentum ? buffer.as<float>().data() : nullptr, kCount);
+                                         momentum ? buffer.as<float>().data() : nullptr, {}, kCount);
         for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
       }
     }
@@ -130,7 +130,7 @@ TEST(OptimizerLoops, Lion) {
                                    .one_minus_beta2 = 0.5F,
                                    .kept = 0.9F},
                                   s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(),
-                                  kCount);
+                                  {}, kCount);
     for (std::size_t i = 0; i < kCount; ++i) {
       EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
       EXPECT_NEAR(s.m.as<float>()[i], m[i], 1e-6);
@@ -167,7 +167,7 @@ TEST(OptimizerLoops, LambKeepsToItsParameter) {
                                      .epsilon = 0.01F,
                                      .weight_decay = 0.1F},
                                     0.05, p.as<float>().data(), g.as<float>().data(), m.as<float>().data(),
-                                    v.as<float>().data(), count);
+                                    v.as<float>().data(), {}, count);
       for (std::size_t i = 0; i < count + 16; ++i) {
         const double step = i < count ? 0.05 * std::sqrt(weights / directions) * direction[i] : 0;
         ASSERT_NEAR(p.as<float>()[i], before.as<float>()[i] - step, i < count ? 2e-6 : 0)
@@ -195,7 +195,7 @@ TEST(OptimizerLoops, LambHasTheSameBitsOnAnyNumberOfThreads) {
                                    .epsilon = 0.01F,
                                    .weight_decay = 0.1F},
                                   0.05, p.as<float>().data(), g.as<float>().data(), m.as<float>().data(),
-                                  v.as<float>().data(), 100'003);
+                                  v.as<float>().data(), {}, 100'003);
     results.emplace_back(p.as<float>().begin(), p.as<float>().end());
   }
   set_least_shared_work(least);
@@ -214,7 +214,7 @@ TEST(OptimizerLoops, ThePlaceOfAnElementMakesNoDifference) {
       v.as<float>()[place] = 0.01F;
       host_arithmetic().adam_update({1e-3F, 0.9F, 0.1F, 0.999F, 0.001F, 0.3F, 1e-8F, 0.1F},
                                     p.as<float>().data(), g.as<float>().data(), m.as<float>().data(),
-                                    v.as<float>().data(), kCount);
+                                    v.as<float>().data(), {}, kCount);
       results.push_back(p.as<float>()[place]);
     }
     EXPECT_EQ(std::ranges::count(results, results[0]), static_cast<std::ptrdiff_t>(kCount));
@@ -223,7 +223,7 @@ TEST(OptimizerLoops, ThePlaceOfAnElementMakesNoDifference) {
 
 TEST(OptimizerLoops, UnpaddedArraysAreRefused) {
   float none[1]{};
-  EXPECT_THROW(host_arithmetic().sgd_update({}, none, none, nullptr, 1), BugError);
+  EXPECT_THROW(host_arithmetic().sgd_update({}, none, none, nullptr, {}, 1), BugError);
 }
 
 }  // namespace

@@ -41,10 +41,13 @@ class Parameters {
   std::span<float> values(std::size_t i) { return of(values_, i); }
   std::span<float> gradients(std::size_t i) { return of(gradients_, i); }
 
-  void update(std::int64_t step, double learning_rate) {
+  const std::vector<float>& all() const { return values_; }
+
+  void update(std::int64_t step, double learning_rate, const KeptChange& kept = {}) {
     const std::vector<std::span<float>> state(state_.begin(), state_.end());
-    optimizer_->update(step, learning_rate, host_arithmetic(),
-                       {.parameters = values_, .gradients = gradients_, .state = state, .extents = extents_});
+    optimizer_->update(
+        step, learning_rate, host_arithmetic(),
+        {.parameters = values_, .gradients = gradients_, .state = state, .extents = extents_, .kept = kept});
   }
 
  private:
@@ -222,6 +225,30 @@ TEST(Optimizer, ThePlaceOfAParameterMakesNoDifference) {
     }
     EXPECT_EQ(results[0], results[1]) << name;
     EXPECT_EQ(results[0], results[2]) << name;
+  }
+}
+
+// A prediction is what scale_and_add() makes of the change.
+TEST(Optimizer, KeepsWhatItChanges) {
+  for (const std::string& name : names_of(optimizer_kinds())) {
+    SCOPED_TRACE(name);
+    const auto updated = [&](const KeptChange& kept) {
+      Parameters parameters(optimizer_defaults(name), {17, 20'000, 32});
+      for (std::size_t i = 0; i < 3; ++i) {
+        std::ranges::copy(randoms(parameters.values(i).size(), i), parameters.values(i).begin());
+        std::ranges::copy(randoms(parameters.values(i).size(), 3 + i), parameters.gradients(i).begin());
+      }
+      const std::vector<float> before = parameters.all();
+      parameters.update(0, 0.01, kept);
+      return std::pair(before, parameters.all());
+    };
+    const auto [before, after] = updated({});
+    std::vector<float> change(after.size()), prediction(after.size());
+    EXPECT_EQ(updated({.to = change.data()}).second, after);
+    EXPECT_EQ(updated({.to = prediction.data(), .factor = 2.6F, .predicts = true}).second, after);
+    for (std::size_t i = 0; i < after.size(); ++i) ASSERT_EQ(change[i], after[i] - before[i]) << i;
+    host_arithmetic().scale_and_add(change.data(), 2.6F, after.data(), change.size());
+    EXPECT_EQ(prediction, change);
   }
 }
 

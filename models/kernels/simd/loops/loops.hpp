@@ -327,17 +327,21 @@ struct Loops {
 
   // n is a multiple of 16.
   void (*adam)(const AdamCoefficients&, Index n, float* parameter, const float* gradient, float* mean,
-               float* square);
-  void (*sgd)(const SgdCoefficients&, Index n, float* parameter, const float* gradient, float* velocity);
+               float* square, const KeptChange&);
+  void (*sgd)(const SgdCoefficients&, Index n, float* parameter, const float* gradient, float* velocity,
+              const KeptChange&);
   void (*rmsprop)(const RmspropCoefficients&, Index n, float* parameter, const float* gradient, float* square,
-                  float* mean, float* velocity);  // mean and velocity may be absent
-  void (*lion)(const LionCoefficients&, Index n, float* parameter, const float* gradient, float* mean);
+                  float* mean, float* velocity, const KeptChange&);  // mean and velocity may be absent
+  void (*lion)(const LionCoefficients&, Index n, float* parameter, const float* gradient, float* mean,
+               const KeptChange&);
 
   // n is any number.
   LambNorms (*lamb_moments)(const LambCoefficients&, Index n, const float* parameter, const float* gradient,
                             float* mean, float* square);
   void (*lamb_step)(const LambCoefficients&, float step_size, Index n, float* parameter, const float* mean,
-                    const float* square);
+                    const float* square, const KeptChange&);
+  // values = values * factor + offsets, as KeptChange has it.
+  void (*scale_and_add)(Index n, float factor, const float* offsets, float* values);
 
   // See models/kernels/fewer_bits.hpp. n is any number, and no pointer need be aligned but those of floats
   // to 4.

@@ -25,6 +25,16 @@ inline Floats sign_of(Floats v) {
   return v > 0 ? spread(1) : of_others;
 }
 
+inline Floats kept_of(const KeptChange& kept, Floats before, Floats after) {
+  const Floats change = after - before;
+  return kept.predicts ? plus_product(after, change, spread(kept.factor)) : change;
+}
+
+inline void put(const KeptChange& kept, float* parameter, Index i, Floats before, Floats after) {
+  store(parameter + i, after);
+  if (kept.to != nullptr) store(kept.to + i, kept_of(kept, before, after));
+}
+
 // LAMB's direction before it is scaled.
 inline Floats lamb_direction(const LambCoefficients& s, Floats p, Floats m, Floats v) {
   return m * s.mean_scale / (root_of(v) * s.root_scale + s.epsilon) + s.weight_decay * p;
@@ -33,7 +43,7 @@ inline Floats lamb_direction(const LambCoefficients& s, Floats p, Floats m, Floa
 }  // namespace
 
 void adam(const AdamCoefficients& s, Index n, float* parameter, const float* gradient, float* mean,
-          float* square) {
+          float* square, const KeptChange& kept) {
   const float inverse_correction = 1 / s.sqrt_correction2;
   for (Index i = 0; i < n; i += kLanes) {
     const Floats p = load(parameter + i);
@@ -42,11 +52,12 @@ void adam(const AdamCoefficients& s, Index n, float* parameter, const float* gra
     const Floats v = s.beta2 * load(square + i) + s.one_minus_beta2 * (g * g);
     store(mean + i, m);
     store(square + i, v);
-    store(parameter + i, s.kept * p - s.step_size * m / (root_of(v) * inverse_correction + s.epsilon));
+    put(kept, parameter, i, p, s.kept * p - s.step_size * m / (root_of(v) * inverse_correction + s.epsilon));
   }
 }
 
-void sgd(const SgdCoefficients& s, Index n, float* parameter, const float* gradient, float* velocity) {
+void sgd(const SgdCoefficients& s, Index n, float* parameter, const float* gradient, float* velocity,
+         const KeptChange& kept) {
   for (Index i = 0; i < n; i += kLanes) {
     const Floats p = load(parameter + i);
     Floats direction = load(gradient + i) + s.weight_decay * p;
@@ -55,12 +66,12 @@ void sgd(const SgdCoefficients& s, Index n, float* parameter, const float* gradi
       store(velocity + i, buffer);
       direction = s.nesterov ? direction + s.momentum * buffer : buffer;
     }
-    store(parameter + i, p - s.learning_rate * direction);
+    put(kept, parameter, i, p, p - s.learning_rate * direction);
   }
 }
 
 void rmsprop(const RmspropCoefficients& s, Index n, float* parameter, const float* gradient, float* square,
-             float* mean, float* velocity) {
+             float* mean, float* velocity, const KeptChange& kept) {
   for (Index i = 0; i < n; i += kLanes) {
     const Floats p = load(parameter + i);
     const Floats g = load(gradient + i) + s.weight_decay * p;
@@ -78,18 +89,19 @@ void rmsprop(const RmspropCoefficients& s, Index n, float* parameter, const floa
       direction += s.momentum * load(velocity + i);
       store(velocity + i, direction);
     }
-    store(parameter + i, p - s.learning_rate * direction);
+    put(kept, parameter, i, p, p - s.learning_rate * direction);
   }
 }
 
-void lion(const LionCoefficients& s, Index n, float* parameter, const float* gradient, float* mean) {
+void lion(const LionCoefficients& s, Index n, float* parameter, const float* gradient, float* mean,
+          const KeptChange& kept) {
   for (Index i = 0; i < n; i += kLanes) {
     const Floats p = load(parameter + i);
     const Floats g = load(gradient + i);
     const Floats m = load(mean + i);
     const Floats direction = sign_of(s.beta1 * m + s.one_minus_beta1 * g);
     store(mean + i, s.beta2 * m + s.one_minus_beta2 * g);
-    store(parameter + i, s.kept * p - s.learning_rate * direction);
+    put(kept, parameter, i, p, s.kept * p - s.learning_rate * direction);
   }
 }
 
@@ -132,18 +144,29 @@ LambNorms lamb_moments(const LambCoefficients& s, Index n, const float* paramete
 }
 
 void lamb_step(const LambCoefficients& s, float step_size, Index n, float* parameter, const float* mean,
-               const float* square) {
+               const float* square, const KeptChange& kept) {
   for_vectors(
       n,
       [&](Index i) {
         const Floats p = load(parameter + i);
-        store(parameter + i, p - step_size * lamb_direction(s, p, load(mean + i), load(square + i)));
+        put(kept, parameter, i, p, p - step_size * lamb_direction(s, p, load(mean + i), load(square + i)));
       },
       [&](Index i, Index count) {
         const Floats p = load_part(parameter + i, count);
         const Floats direction =
             lamb_direction(s, p, load_part(mean + i, count), load_part(square + i, count));
-        store_part(parameter + i, p - step_size * direction, count);
+        const Floats after = p - step_size * direction;
+        store_part(parameter + i, after, count);
+        if (kept.to != nullptr) store_part(kept.to + i, kept_of(kept, p, after), count);
+      });
+}
+
+void scale_and_add(Index n, float factor, const float* offsets, float* values) {
+  const auto of = [&](Floats value, Floats offset) { return plus_product(offset, value, spread(factor)); };
+  for_vectors(
+      n, [&](Index i) { store(values + i, of(load(values + i), load(offsets + i))); },
+      [&](Index i, Index count) {
+        store_part(values + i, of(load_part(values + i, count), load_part(offsets + i, count)), count);
       });
 }
 

@@ -81,12 +81,14 @@ float distance(Index, const float*, const float*);
 void scaled_sign(Index, float, const float*, const float*, float*);
 float bce(Index, const float*, const float*, const float*, Index);
 void bce_grad(Index, float, const float*, const float*, const float*, Index, float*);
-void adam(const AdamCoefficients&, Index, float*, const float*, float*, float*);
-void sgd(const SgdCoefficients&, Index, float*, const float*, float*);
-void rmsprop(const RmspropCoefficients&, Index, float*, const float*, float*, float*, float*);
-void lion(const LionCoefficients&, Index, float*, const float*, float*);
+void adam(const AdamCoefficients&, Index, float*, const float*, float*, float*, const KeptChange&);
+void sgd(const SgdCoefficients&, Index, float*, const float*, float*, const KeptChange&);
+void rmsprop(const RmspropCoefficients&, Index, float*, const float*, float*, float*, float*,
+             const KeptChange&);
+void lion(const LionCoefficients&, Index, float*, const float*, float*, const KeptChange&);
 LambNorms lamb_moments(const LambCoefficients&, Index, const float*, const float*, float*, float*);
-void lamb_step(const LambCoefficients&, float, Index, float*, const float*, const float*);
+void lamb_step(const LambCoefficients&, float, Index, float*, const float*, const float*, const KeptChange&);
+void scale_and_add(Index, float, const float*, float*);
 void to_float16(Index, const float*, std::byte*);
 void from_float16(Index, const std::byte*, float*);
 void to_bfloat16(Index, const float*, std::byte*);
@@ -169,6 +171,7 @@ const Loops& table() {
                                 .lion = lion,
                                 .lamb_moments = lamb_moments,
                                 .lamb_step = lamb_step,
+                                .scale_and_add = scale_and_add,
                                 .to_float16 = to_float16,
                                 .from_float16 = from_float16,
                                 .to_bfloat16 = to_bfloat16,
