@@ -199,7 +199,11 @@ class StageMaker {
     for (std::size_t i = 0; i < whole_.ops().size(); ++i) {
       if (routing_.stage_of(static_cast<OpId>(i)) == stage_.index) add_op(whole_.ops()[i]);
     }
-    for (std::size_t id = 0; id < whole_.values().size(); ++id) add_output(static_cast<ValueId>(id));
+    for (const ValueKind kind : {ValueKind::kActivation, ValueKind::kInput}) {
+      for (std::size_t id = 0; id < whole_.values().size(); ++id) {
+        if (whole_.values()[id].kind == kind) add_output(static_cast<ValueId>(id));
+      }
+    }
     for (const ValueId id : whole_.parameters()) {
       if (auto shared = routing_.shared(id, stage_.index)) stage_.shared.push_back(std::move(*shared));
     }
@@ -242,8 +246,6 @@ class StageMaker {
   }
 
   void add_output(ValueId id) {
-    const ValueKind kind = whole_.value(id).kind;
-    if (kind != ValueKind::kInput && kind != ValueKind::kActivation) return;
     if (routing_.producer_of(id) != stage_.index) return;
     const std::vector<int> users = routing_.users_of(id);
     const bool of_model = std::ranges::find(whole_.outputs(), id) != whole_.outputs().end();

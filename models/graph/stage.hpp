@@ -56,7 +56,7 @@ struct Stage {
   int count = 1;
   Graph graph;  // its inputs and outputs are those below, in the same order
   std::vector<StageInput> inputs;
-  std::vector<StageOutput> outputs;
+  std::vector<StageOutput> outputs;     // sent in this order: what ops make first, which others wait for
   std::vector<SharedParameter> shared;  // in an order that is the same on all stages
 
   bool is_root() const { return index == 0; }

@@ -48,9 +48,9 @@ struct LambNorms {
   double direction = 0;
 };
 
-// What an update leaves at `to`, which does not overlap the parameters, of each that it changes from p to q:
-// q - p, or where it `predicts`, what comes of q by `factor` more such changes, as scale_and_add() computes
-// it of q - p and q. Nothing where `to` is nullptr.
+// What an update leaves besides of parameters that it changes from p to q: to = q - p; or, where it
+// `predicts`, to = (q - p) factor + q, as scale_and_add() computes it. `to` does not overlap p; nullptr:
+// nothing.
 struct KeptChange {
   float* to = nullptr;
   float factor = 1;

@@ -28,7 +28,9 @@ KernelChoice in_bf16(const Graph& graph, KernelChoice choice) {
   const std::vector<TensorType> types = graph.types(1);
   std::set<std::string> products;
   for (const Op& op : graph.ops()) {
-    if (op.type == "Conv" || op.type == "Gemm" || gate_orders(op) != nullptr ||
+    // Other sizes of recurrent layers have no loops.
+    const bool is_recurrent = gate_orders(op) != nullptr && chosen_kernel(choice, op) == "onednn";
+    if (op.type == "Conv" || op.type == "Gemm" || is_recurrent ||
         (op.type == "MatMul" && is_large(op, types)))
       products.insert(op.name);
   }

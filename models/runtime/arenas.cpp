@@ -109,6 +109,11 @@ std::span<float> Arenas::owned(std::size_t version) {
   return {reinterpret_cast<float*>(weights_.version(version)), layout_.owned_bytes / sizeof(float)};
 }
 
+void Arenas::begin_update(std::optional<std::size_t> slot) {
+  weights_.begin_update(slot);
+  predicted_ = expected_;
+}
+
 void Arenas::change(const ParameterInBackward& parameter, const Update& update) {
   const auto [offset, count] = parameter.place;
   const ParameterExtent all{.offset = 0, .count = count};
@@ -130,8 +135,8 @@ void Arenas::change_at_end(const Update& update) {
 KeptChange Arenas::kept_change(std::size_t offset) {
   if (!weights_.kept()) return {};
   return {.to = owned(*weights_.kept()).data() + offset,
-          .factor = expected_.value_or(1),
-          .predicts = expected_.has_value()};
+          .factor = predicted_.value_or(1),
+          .predicts = predicted_.has_value()};
 }
 
 void Arenas::expect_prediction(std::optional<double> changes) {
@@ -142,9 +147,9 @@ void Arenas::expect_prediction(std::optional<double> changes) {
 void Arenas::predict(double changes, bool at_once) {
   if (layout_.owned_bytes == 0) return;
   weights_.begin_with_kept(at_once);
-  ROOKERY_CHECK(!expected_ || *expected_ == static_cast<float>(changes),
-                "stage {}: predicted {} changes, not {}", stage_.index, *expected_, changes);
-  if (expected_) return;
+  ROOKERY_CHECK(!predicted_ || *predicted_ == static_cast<float>(changes),
+                "stage {}: an update predicted {} more, not {}", stage_.index, *predicted_, changes);
+  if (predicted_) return;
   const std::span<float> next = owned(weights_.next_step());
   processor_.arithmetic().scale_and_add(next.data(), static_cast<float>(changes),
                                         owned(weights_.newest()).data(), next.size());

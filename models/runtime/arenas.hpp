@@ -57,13 +57,16 @@ class Arenas {
   std::span<float> gradients_at_end();
   ParameterInBackward in_backward(const std::string& parameter, TensorView gradient);
 
-  // An update: what `update` does with the newest parameters that this stage owns, their total gradients and
-  // their state, after weights().begin_update(): every one that changes in backward, then the others all at
-  // once. Where weights are stashed it is kept by how much they change.
+  // An update of the newest parameters that this stage owns, as `update` does it with their total gradients
+  // and their state: begin_update(), with the slot of the backward that makes it, if one does; change(), once
+  // for each that changes in backward; then change_at_end(), for all others. Where weights are stashed it
+  // leaves what predict() needs.
   using Update = std::function<void(const ParameterArena&)>;
+  void begin_update(std::optional<std::size_t> slot = std::nullopt);
   void change(const ParameterInBackward& parameter, const Update& update);
   void change_at_end(const Update& update);
-  // What predict() is to be called with after every change is computed with it, where there is such a number.
+  // Updates that begin from here on make the predictions for which predict() will be called with this number,
+  // where there is one: nobody else changes weights in between.
   void expect_prediction(std::optional<double> changes);
   // Steps that begin before the next one, or where `at_once` all forwards until then, have the weights as
   // they are after so many more such changes.
@@ -93,7 +96,8 @@ class Arenas {
   AlignedBuffer buffers_, constants_, gradients_;
   std::vector<AlignedBuffer> optimizer_state_;
   std::vector<std::span<float>> optimizer_at_end_;  // of it, what changes at the end of a step
-  std::optional<float> expected_;  // prediction, which lies in the place of what a change has changed
+  std::optional<float> expected_;                   // of predict()
+  std::optional<float> predicted_;                  // by the last update; else it has left what it changed
   AlignedBuffer kept_;
   AlignedBuffer working_;
 };

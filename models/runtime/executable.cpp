@@ -206,7 +206,7 @@ void Executable::begin_update(const MicroBatch& micro_batch, double learning_rat
   impl_->progress.check_begin_update(micro_batch);
   impl_->begun = Impl::UpdateBegun{.learning_rate = learning_rate};
   if (sums_squares) impl_->begun->squares.emplace();
-  impl_->arenas.weights().begin_update(static_cast<std::size_t>(micro_batch.slot));
+  impl_->arenas.begin_update(static_cast<std::size_t>(micro_batch.slot));
   impl_->progress.note_begin_update(micro_batch.step);
 }
 
@@ -216,7 +216,7 @@ void Executable::update(std::int64_t step, double learning_rate) {
                 "stage {}: update() of step {} at another rate than begin_update()", impl_->stage.index,
                 step);
   impl_->finish_gradients();
-  if (!impl_->begun) impl_->arenas.weights().begin_update(std::nullopt);
+  if (!impl_->begun) impl_->arenas.begin_update();
   impl_->arenas.change_at_end(
       [&](const ParameterArena& arena) { impl_->update(step, learning_rate, arena); });
   impl_->begun.reset();

@@ -111,9 +111,9 @@ class Executable {
   // Puts that back: the step stands before its update again, to the bit, and the micro-batches of the next
   // one whose forwards have run are in flight no more.
   void take_back_update();
-  // Where weights are stashed: whether from here on predict_weights() for so many updates follows every
-  // update, and nobody else changes weights in between, so that it can be done while what changes is in the
-  // cache.
+  // Where weights are stashed: if predict_weights() follows an update from here on, it is for so many
+  // updates, and nobody else changes weights in between. So the update can make them, while what it changes
+  // is at hand.
   void expect_prediction(std::optional<double> updates);
   // Where weights are stashed, once after an update: until the next one, steps that begin use the weights as
   // they will be after so many more updates like the last (SpecTrain, arXiv 1809.02839), and where `at_once`

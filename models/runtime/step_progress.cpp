@@ -74,6 +74,7 @@ void StepProgress::check_input(const MicroBatch& micro_batch) const {
 void StepProgress::check_forward(const MicroBatch& micro_batch) const {
   check_input(micro_batch);
   if (micro_batch.mode == Mode::kInference) return;
+  check_no_update_begun("forward()");
   ROOKERY_CHECK(comes_after(micro_batch, last_forward_), "stage {}: forward() of {} after that of {}",
                 stage_.index, name_of(micro_batch), name_of(*last_forward_));
   if (stashes_weights_) return;
@@ -265,7 +266,13 @@ void StepProgress::note_take_back() {
   ahead_.reset();
 }
 
+void StepProgress::check_no_update_begun(const char* call) const {
+  ROOKERY_CHECK(!update_begun_, "stage {}: {} between begin_update() and update() of step {}", stage_.index,
+                call, update_begun_.value_or(0));
+}
+
 void StepProgress::check_replaceable(const char* call) const {
+  check_no_update_begun(call);
   ROOKERY_CHECK(stashes_weights_ || !any_in_flight(), "stage {}: {} while micro-batches are in flight",
                 stage_.index, call);
 }

@@ -75,6 +75,7 @@ class StepProgress {
   void check_no_weights_due(const MicroBatch& micro_batch, const char* call) const;
   void check_gradients_complete(const char* call) const;
   bool any_in_flight() const;
+  void check_no_update_begun(const char* call) const;
 
   const Stage& stage_;
   const bool stashes_weights_, accumulates_, delays_weights_, updates_ahead_, updates_in_backward_;

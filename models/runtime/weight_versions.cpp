@@ -36,7 +36,7 @@ void WeightVersions::make_writable() {
 void WeightVersions::begin_update(std::optional<std::size_t> slot) {
   kept_.reset();
   make_writable();
-  if (slot) release(*slot);  // not before: what is copied is written at once
+  if (slot) release(*slot);  // not before: the newest might be copied onto the version that is still read
   if (copies_.size() > 1) kept_ = unused();
 }
 

@@ -36,8 +36,9 @@ class WeightVersions {
   void make_writable();
 
   // Before an update: the newest is writable, and where there are several versions another copy is for what
-  // is to be kept of the update until the next one. `slot`: whose version may be that copy, since every
-  // parameter is only written when the slot's micro-batch has read it for the last time; it is released.
+  // the update leaves there for later steps, a prediction or what it changes. `slot`, of the micro-batch
+  // whose backward makes the update, is released: its version may be that copy and be overwritten during the
+  // backward, parameter by parameter, each after it was read for the last time.
   void begin_update(std::optional<std::size_t> slot);
   std::optional<std::size_t> kept() const { return kept_; }
   // What lies there, until then, becomes the version of the steps that begin before the next update, and

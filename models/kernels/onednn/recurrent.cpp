@@ -144,9 +144,11 @@ std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request
     return nullptr;
   const std::int64_t later = rows - s.batch;
   const std::vector<GatePart> parts = gate_parts(request.op, s);
-  const memory states = input(2, matrix(later, s.hidden), float_bytes(reverse ? s.states() : 0));
+  const bool is_wanted = is_present(request.op.outputs, 1);
+  const memory states =
+      is_wanted ? input(2, matrix(later, s.hidden), float_bytes(reverse ? s.states() : 0)) : memory();
   for (const GatePart& part : parts) {
-    if (!is_present(request.op.outputs, 1)) break;
+    if (!is_wanted) break;
     const memory whole = part.input == 0 ? gates : input(part.input, matrix(part.columns, rows, true));
     const memory::desc desc = whole.get_desc();
     const std::int64_t stride = desc.data.format_desc.blocking.strides[1];

@@ -37,7 +37,7 @@ RecurrentSteps::RecurrentSteps(const Op& op, const RecurrentSizes& sizes, bool r
                                          : Kind::kRnn),
       reverse_(is_reverse(op)),
       rounds_(rounds),
-      numbers_(rounds ? 2 : 1),
+      terms_per_float_(rounds ? 2 : 1),
       lstm_{.rows = sizes.batch,
             .units = sizes.hidden,
             .gate_row = sizes.rows(),
@@ -71,7 +71,7 @@ Index RecurrentSteps::width(Index block) const {
 // R turned, a bias, and the cells of a step; in bf16 the states of two steps, of which one is read while the
 // other is written.
 std::int64_t RecurrentSteps::forward_floats() const {
-  return panel_floats() + s_.rows() + s_.states() + (rounds_ ? 2 * s_.states() / numbers_ : 0);
+  return panel_floats() + s_.rows() + s_.states() + (rounds_ ? 2 * s_.states() / terms_per_float_ : 0);
 }
 
 // R in blocks of columns, and the gradients of a step's states and cells; in bf16 those of the gates and
@@ -81,16 +81,16 @@ std::int64_t RecurrentSteps::backward_floats() const {
 }
 
 std::int64_t RecurrentSteps::panel_floats() const {
-  return s_.rows() * s_.hidden / numbers_;
+  return s_.rows() * s_.hidden / terms_per_float_;
 }
 
 std::int64_t RecurrentSteps::gate_operand_floats() const {
-  return (s_.batch * s_.rows() + (kind_ == Kind::kGru ? s_.states() : 0)) / numbers_;
+  return (s_.batch * s_.rows() + (kind_ == Kind::kGru ? s_.states() : 0)) / terms_per_float_;
 }
 
 // Where column 0 of a gate of a block begins; row k of it is width(block) floats further than row k - 1.
 float* RecurrentSteps::panel(float* panels, Index block, Index gate) const {
-  return panels + (block * s_.gates * kUnitBlock + gate * width(block)) * s_.hidden / numbers_;
+  return panels + (block * s_.gates * kUnitBlock + gate * width(block)) * s_.hidden / terms_per_float_;
 }
 
 void RecurrentSteps::pack_rows(Index block, const float* r, float* panels) const {
@@ -117,7 +117,8 @@ void RecurrentSteps::pack_rows(Index block, const float* r, float* panels) const
 void RecurrentSteps::pack_columns(Index block, const float* r, float* panels) const {
   const float* from = r + block * kUnitBlock;
   float* to = panel(panels, block, 0);
-  for (Index row = 0; row < s_.rows(); row += numbers_, from += numbers_ * s_.hidden, to += width(block)) {
+  for (Index row = 0; row < s_.rows();
+       row += terms_per_float_, from += terms_per_float_ * s_.hidden, to += width(block)) {
     if (!rounds_) {
       std::copy_n(from, width(block), to);
       continue;
@@ -148,7 +149,7 @@ RecurrentSteps::GateOperands RecurrentSteps::gate_operands(Index unit, Index uni
   const float* const dcells = layer.dcells == nullptr ? nullptr : layer.dcells + time(step) * s_.states();
   if (!rounds_) return {dgates, dcells};
   float* const gate_copy = copies + step % 2 * gate_operand_floats();
-  float* const cell_copy = gate_copy + s_.batch * s_.rows() / numbers_;
+  float* const cell_copy = gate_copy + s_.batch * s_.rows() / terms_per_float_;
   for (Index gate = 0; gate < s_.gates; ++gate)
     round_columns(dgates, s_.rows(), gate * s_.hidden + unit, units, gate_copy);
   if (dcells != nullptr) round_columns(dcells, s_.hidden, unit, units, cell_copy);
@@ -168,9 +169,9 @@ void RecurrentSteps::forward_products(Index block, const float* h, const float* 
     }
     multiply_({.m = s_.batch,
                .n = width(block),
-               .k = s_.hidden / numbers_,
+               .k = s_.hidden / terms_per_float_,
                .a = h,
-               .a_row = s_.hidden / numbers_,
+               .a_row = s_.hidden / terms_per_float_,
                .a_column = 1,
                .b = panel(panels, block, gate),
                .b_row = width(block),
@@ -216,14 +217,14 @@ void RecurrentSteps::run(const Forward& layer, float* scratch) const {
     const Index units = std::min(last * kUnitBlock, s_.hidden) - unit;
     for (Index block = first; block < last; ++block) pack_rows(block, layer.r, panels);
     const auto operand = [&](const float* states, Index step) {
-      return state_operand(unit, units, states, copies + step % 2 * s_.states() / numbers_);
+      return state_operand(unit, units, states, copies + step % 2 * s_.states() / terms_per_float_);
     };
     const float* h_before = layer.h;
     const float* c_before = layer.c;
     const float* h = nullptr;
     if (h_before != nullptr) {
       h = operand(h_before, 1);
-      barrier();
+      if (rounds_) barrier();
     }
     for (Index step = 0; step < s_.steps; ++step) {
       float* const gates = layer.gates + time(step) * s_.batch * s_.rows();
@@ -278,9 +279,9 @@ void RecurrentSteps::backward_products(Index block, const GateOperands& operands
   const float* const columns = panel(panels, block, 0);
   Product product{.m = s_.batch,
                   .n = width(block),
-                  .k = (is_gru ? gru_.h : s_.rows()) / numbers_,
+                  .k = (is_gru ? gru_.h : s_.rows()) / terms_per_float_,
                   .a = operands.dgates,
-                  .a_row = s_.rows() / numbers_,
+                  .a_row = s_.rows() / terms_per_float_,
                   .a_column = 1,
                   .b = columns,
                   .b_row = width(block),
@@ -289,10 +290,10 @@ void RecurrentSteps::backward_products(Index block, const GateOperands& operands
                   .accumulates = is_gru};
   multiply_(product);
   if (!is_gru) return;
-  product.k = s_.hidden / numbers_;
+  product.k = s_.hidden / terms_per_float_;
   product.a = operands.dcells;
-  product.a_row = s_.hidden / numbers_;
-  product.b = columns + gru_.h / numbers_ * width(block);
+  product.a_row = s_.hidden / terms_per_float_;
+  product.b = columns + gru_.h / terms_per_float_ * width(block);
   multiply_(product);
 }
 

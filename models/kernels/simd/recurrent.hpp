@@ -86,7 +86,7 @@ class RecurrentSteps {
   Kind kind_;
   bool reverse_;
   bool rounds_;
-  Index numbers_;  // that R and the operands have in the place of a float: 1, or 2 of bf16
+  Index terms_per_float_;  // of sums of products, in R and the operands: 1, or 2 in bf16
   LstmStep lstm_;
   GruStep gru_;
   RnnStep rnn_;

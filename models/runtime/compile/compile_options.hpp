@@ -38,7 +38,7 @@ struct CompileOptions {
 
   bool accumulates() const { return micro_batches > 1; }
   // Of the weights: the newest; and, where micro-batches are in flight after an update, those of their steps,
-  // and what the update has changed.
+  // and what the update leaves for later ones (weight_versions.hpp).
   int versions() const {
     const int steps = stashes_weights ? (slots - 1 + micro_batches - 1) / micro_batches : 0;
     return steps == 0 ? 1 : steps + 2;

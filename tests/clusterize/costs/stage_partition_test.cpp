@@ -146,8 +146,8 @@ std::optional<StagePartition> judge(const PartitionCase& instance, const std::ve
     const double transfers =
         k == 0 ? 0 : 2 * way.latency + (in.activation_bytes + in.gradient_bytes) / way.bytes_per_second;
     for (double& seconds : behind) seconds += transfers + work;
-    // In bytes moved for each of a parameter: 7 by Adam, 8 by a prediction of weights.
-    const double factor = is_async && slots > 1 ? 15.0 / 7 : 1;
+    // In bytes moved for each of a parameter: 7 by Adam, one more by a prediction of weights.
+    const double factor = is_async && slots > 1 ? 8.0 / 7 : 1;
     behind.push_back(work + factor * sum.work.update_flops / machine.flops_per_second /
                                 instance.costs.micro_batches);
     for (std::size_t stage = 0; is_async && stage <= k; ++stage)

@@ -102,8 +102,8 @@ class BruteForce {
       const double transfer = node(id).transfer_gbps ? moved * 1e-9 / *node(id).transfer_gbps : 0;
       const double work = (own.work.forward_flops + own.work.backward_flops) / speed(id) + transfer;
       for (double& seconds : behind) seconds += work;
-      // In bytes moved for each of a parameter: 7 by Adam, 8 by a prediction of weights.
-      const double factor = is_async() && least_in_flight(k, stages) > 1 ? 15.0 / 7 : 1;
+      // In bytes moved for each of a parameter: 7 by Adam, one more by a prediction of weights.
+      const double factor = is_async() && least_in_flight(k, stages) > 1 ? 8.0 / 7 : 1;
       behind.push_back(work + factor * own.work.update_flops / speed(id) / costs_.micro_batches);
       round_trip += work;
       update = std::max(update, own.work.update_flops / speed(id));

@@ -102,6 +102,9 @@ TEST(Bf16, TakesProductsThatGain) {
     const ValueId a = net.input("a" + name, {side, side});
     net.matmul("matmul" + name, a, a);
   }
+  const ValueId steps = net.transpose("steps", net.input("sequence", {7, 12}), {1, 0, 2});
+  for (const std::int64_t hidden : {48, 20})
+    net.recurrent("lstm" + std::to_string(hidden), "LSTM", steps, hidden);
   const Graph graph = net.finish(net.linear("linear", net.input("features", {100}), 10));
   KernelChoice choice = choose_kernels(graph, 2);
   choice["winograd"] = "simd/blocked-winograd";
@@ -115,6 +118,8 @@ TEST(Bf16, TakesProductsThatGain) {
   EXPECT_EQ(choice.at("matmul16"), small);
   EXPECT_EQ(choice.at("matmul64"), "onednn/bf16");
   EXPECT_EQ(choice.at("linear"), "onednn/bf16");
+  EXPECT_EQ(choice.at("lstm48_l0"), "onednn/bf16");
+  EXPECT_FALSE(choice.at("lstm20_l0").ends_with("bf16")) << "which has no loops";
 }
 
 }  // namespace

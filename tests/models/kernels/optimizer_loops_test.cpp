@@ -129,8 +129,8 @@ TEST(OptimizerLoops, Lion) {
                                    .beta2 = 0.5F,
                                    .one_minus_beta2 = 0.5F,
                                    .kept = 0.9F},
-                                  s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(),
-                                  {}, kCount);
+                                  s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(), {},
+                                  kCount);
     for (std::size_t i = 0; i < kCount; ++i) {
       EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
       EXPECT_NEAR(s.m.as<float>()[i], m[i], 1e-6);

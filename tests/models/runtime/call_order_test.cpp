@@ -468,6 +468,22 @@ TEST(CallOrder, UpdatesInBackwardAreBegunBefore) {
   executable.update(1, 0.1);
 }
 
+// Between its beginning and its end some parameters are new.
+TEST(CallOrder, UpdatesInBackwardAreBetweenForwards) {
+  Executable executable =
+      compile(image_model(), {.slots = 2, .stashes_weights = true, .updates_in_backward = true});
+  forward(executable, micro_batch(0));
+  executable.begin_update(micro_batch(0), 0.1);
+  const std::string between = "() between begin_update() and update() of step 0";
+  expect_bug([&] { forward(executable, micro_batch(1, 0, 1)); }, "forward" + between);
+  expect_bug([&] { executable.predict_weights(1); }, "predict_weights" + between);
+  expect_bug([&] { executable.training_state(); }, "training_state" + between);
+  backward(executable, micro_batch(0));
+  executable.update(0, 0.1);
+  executable.predict_weights(1);
+  forward(executable, micro_batch(1, 0, 1));
+}
+
 TEST(CallOrder, UpdatesInBackwardAreOfStepsOfOneMicroBatch) {
   for (const InFlight& in_flight : {InFlight{.micro_batches = 2, .updates_in_backward = true},
                                     InFlight{.updates_ahead = true, .updates_in_backward = true}})

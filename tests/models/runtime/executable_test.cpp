@@ -186,11 +186,12 @@ TEST(Executable, PredictedWeightsGoOnByWhatTheUpdateHasChanged) {
     const std::string& name = graph.value(id).name;
     const auto old = before.at(name).view().as<float>();
     const auto numbers = averaged.at(name).as<float>();
+    const auto next = expected.at(name).as<float>();
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      const float changed = numbers[i] - old[i];
+      next[i] = numbers[i] - old[i];
       numbers[i] *= 0.75F;
-      expected.at(name).as<float>()[i] = changed * 2.5F + numbers[i];
     }
+    host_arithmetic().scale_and_add(next.data(), 2.5F, numbers.data(), next.size());
     copy(averaged.at(name).view(), executable.training_state().at(name));
   }
   executable.predict_weights(2.5, true);

@@ -12,6 +12,7 @@
 #include "models/base/error.hpp"
 #include "models/base/named_rows.hpp"
 #include "models/base/rng.hpp"
+#include "tests/models/kernels/every_isa.hpp"
 
 namespace rookery {
 namespace {
@@ -229,7 +230,7 @@ TEST(Optimizer, ThePlaceOfAParameterMakesNoDifference) {
 }
 
 // A prediction is what scale_and_add() makes of the change.
-TEST(Optimizer, KeepsWhatItChanges) {
+void expect_keeps_what_it_changes() {
   for (const std::string& name : names_of(optimizer_kinds())) {
     SCOPED_TRACE(name);
     const auto updated = [&](const KeptChange& kept) {
@@ -250,6 +251,10 @@ TEST(Optimizer, KeepsWhatItChanges) {
     host_arithmetic().scale_and_add(change.data(), 2.6F, after.data(), change.size());
     EXPECT_EQ(prediction, change);
   }
+}
+
+TEST(Optimizer, KeepsWhatItChanges) {
+  kernel_tests::for_each_isa(expect_keeps_what_it_changes);
 }
 
 TEST(Optimizer, WhatIsUnknownOrContradictsIsRefused) {

@@ -6,7 +6,8 @@ namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
-using HalfBits [[gnu::aligned(1)]] = std::uint16_t;  // a pointer declared auto would lose that
+// A pointer declared auto would lose the attributes.
+using HalfBits [[gnu::aligned(1), gnu::may_alias]] = std::uint16_t;
 
 constexpr std::uint32_t kSign = 0x8000'0000U;
 constexpr std::uint32_t kInfinity = 0x7F80'0000U;

@@ -1,5 +1,5 @@
-// Matrix products of small sizes: tiles of C stay in registers over the whole depth. Only for the .cpp files
-// that compile it with what adds a product.
+// Matrix products of small sizes: tiles of C stay in registers over the whole depth. For the .cpp files that
+// instantiate it with their own multiply-add.
 #pragma once
 
 #include "models/kernels/simd/loops/vector.hpp"

@@ -1,6 +1,6 @@
 // The vector type of the instruction set that this file is compiled for, ROOKERY_ISA being the name of
-// its namespace. Only for the .cpp files of this folder: inline functions of standard headers must stay
-// out of them, because the linker would keep one copy for all instruction sets.
+// its namespace. Only for the .cpp files of this folder and those in it: inline functions of standard headers
+// must stay out of them, because the linker would keep one copy for all instruction sets.
 #pragma once
 
 #if defined(__AVX2__)
