@@ -18,7 +18,7 @@ class MeasuredKernels;  // measured.hpp
 using KernelChoice = std::map<std::string, std::string>;
 
 // The entry for an op of a training graph. ConfigError naming the op when there is none, unless every back
-// end computes the same bits: conversions of layout and sums of gradients need no entry.
+// end computes the same bits: conversions of layout and sums of gradients need no entry, and are "simd".
 const std::string& chosen_kernel(const KernelChoice& choice, const Op& op);
 // Names of the graph's ops whose entry asks for the blocked layout.
 std::set<std::string> chosen_blocked(const KernelChoice& choice, const Graph& graph);

@@ -46,7 +46,8 @@ class BlockPieces {
   template <typename... Phases>
   void run(const Phases&... phases) const {
     if (pieces_ > 1) return (run_shared(phases), ...);
-    in_runs(blocks(), s_.batch * s_.plane * kBlock, [&](Index block, Index count) {
+    constexpr Index kPasses = 2;  // over an element, at least
+    in_runs(blocks(), kPasses * s_.batch * s_.plane * kBlock, [&](Index block, Index count) {
       for (Index c = block * kBlock; c < (block + count) * kBlock; c += kBlock)
         ((phases.each(piece(c, 0)), phases.then(c)), ...);
     });
