@@ -10,9 +10,9 @@ void multiply_pairs(const Product&);
 namespace rookery::simd::ROOKERY_ISA {
 
 #if defined(__AVX512F__)
-using x86_64_v4_bf16::multiply_pairs;
+constexpr auto* kMultiplyPairs = x86_64_v4_bf16::multiply_pairs;
 #else
-constexpr void (*multiply_pairs)(const Product&) = nullptr;
+constexpr void (*kMultiplyPairs)(const Product&) = nullptr;
 #endif
 
 void multiply(const Product&);
@@ -104,7 +104,7 @@ const Loops& table() {
   static constexpr Loops kLoops{.name = ROOKERY_TEXT(ROOKERY_ISA),
                                 .lanes = kLanes,
                                 .multiply = multiply,
-                                .multiply_pairs = multiply_pairs,
+                                .multiply_pairs = kMultiplyPairs,
                                 .multiply_dots = multiply_dots,
                                 .sum_lanes = sum_lanes,
                                 .transpose = transpose,
