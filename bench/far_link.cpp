@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <boost/algorithm/string.hpp>
-#include <boost/program_options.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -19,6 +18,7 @@
 #include "bench/local_endpoints.hpp"
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
+#include "models/base/process/program.hpp"
 #include "node/wire/stream.hpp"
 
 namespace rookery {
@@ -126,24 +126,25 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
-  rookery::Options options;
+  const rookery::ProgramInfo info{
+      .name = "far_link",
+      .summary =
+          "One of two processes between which tensors go over a long way; bench/far_link.py makes one.",
+      .example = "  far_link --rank 0 --addresses 10.78.0.1:8080,10.78.0.2:8080 --connections 4\n"};
+  rookery::ProgramOptions options;
+  rookery::Options told;
   std::string addresses;
   std::uint64_t mib = 0;
-  po::options_description described;
-  described.add_options()("rank", po::value(&options.rank)->required())(
-      "addresses", po::value(&addresses)->required())("connections",
-                                                      po::value(&options.connections)->default_value(1))(
-      "at-once", po::value(&options.at_once)->default_value(2))("mib", po::value(&mib)->default_value(16))(
-      "count", po::value(&options.count)->default_value(64));
-  po::variables_map given;
-  po::store(po::parse_command_line(argc, argv, described), given);
-  po::notify(given);
-  boost::split(options.addresses, addresses, [](char c) { return c == ','; });
-  options.bytes = mib << 20;
-  try {
-    rookery::run(options);
-  } catch (const rookery::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  options.add_options()("rank", po::value(&told.rank)->required(), "0 sends, 1 receives")(
+      "addresses", po::value(&addresses)->required(), "of both, with a comma between them")(
+      "connections", po::value(&told.connections)->default_value(1), "that share the way")(
+      "at-once", po::value(&told.at_once)->default_value(2), "tensors under way")(
+      "mib", po::value(&mib)->default_value(16), "of a tensor")(
+      "count", po::value(&told.count)->default_value(64), "of tensors");
+  return rookery::run_program(info, options, argc, argv, [&](const rookery::ProgramArguments&) {
+    boost::split(told.addresses, addresses, [](char c) { return c == ','; });
+    told.bytes = mib << 20;
+    rookery::run(told);
+    return rookery::kDone;
+  });
 }

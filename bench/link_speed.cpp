@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -28,6 +27,7 @@
 
 #include "bench/local_endpoints.hpp"
 #include "models/base/libraries/format.hpp"
+#include "models/base/process/program.hpp"
 #include "tests/support/free_ports.hpp"
 
 namespace rookery {
@@ -279,12 +279,16 @@ int main_of(const Options& options) {
 
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
-  rookery::Options options;
-  po::options_description described;
-  described.add_options()("seconds", po::value(&options.seconds)->default_value(0.5))(
-      "rounds", po::value(&options.rounds)->default_value(9))("sockets", po::bool_switch(&options.sockets));
-  po::variables_map given;
-  po::store(po::parse_command_line(argc, argv, described), given);
-  po::notify(given);
-  return rookery::main_of(options);
+  const rookery::ProgramInfo info{
+      .name = "link_speed",
+      .summary =
+          "Tensors between two processes of this machine, against a plain TCP socket with the same bytes.",
+      .example = "  link_speed --rounds 20\n"};
+  rookery::ProgramOptions options;
+  rookery::Options told;
+  options.add_options()("seconds", po::value(&told.seconds)->default_value(0.5), "of each measurement")(
+      "rounds", po::value(&told.rounds)->default_value(9), "in turns")(
+      "sockets", po::bool_switch(&told.sockets), "tensors go as they do to another machine");
+  return rookery::run_program(info, options, argc, argv,
+                              [&](const rookery::ProgramArguments&) { return rookery::main_of(told); });
 }

@@ -28,6 +28,7 @@
 #endif
 
 #include "models/base/libraries/format.hpp"
+#include "models/base/process/program.hpp"
 
 namespace rookery {
 namespace {
@@ -137,12 +138,21 @@ double loops_together(int threads) {
 }  // namespace rookery
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--together") {
-    const int threads = std::max(1, std::atoi(argv[2]));
-    fmt::print("{:.2f}\n", rookery::loops_together(threads) / (threads * rookery::loops_together(1)));
-    return 0;
-  }
-  const double best = rookery::best_rate();
-  fmt::print("{:.1f}\n", best);
-  return best > 0 ? 0 : 1;
+  namespace po = boost::program_options;
+  const rookery::ProgramInfo info{.name = "peak_gflops",
+                                  .summary = "The GFLOP/s of float32 that a core reaches at best.",
+                                  .example = "  peak_gflops --together 2\n"};
+  rookery::ProgramOptions options;
+  options.add_options()("together", po::value<int>(),
+                        "instead, what a thread does while so many run, by what one does alone");
+  return rookery::run_program(info, options, argc, argv, [](const rookery::ProgramArguments& told) {
+    if (told.contains("together")) {
+      const int threads = std::max(1, told["together"].as<int>());
+      fmt::print("{:.2f}\n", rookery::loops_together(threads) / (threads * rookery::loops_together(1)));
+      return rookery::kDone;
+    }
+    const double best = rookery::best_rate();
+    fmt::print("{:.1f}\n", best);
+    return best > 0 ? rookery::kDone : rookery::kFailed;
+  });
 }
