@@ -24,10 +24,9 @@ constexpr double kFlopsPerByte = 4;
 constexpr double kFlopsPerOp = 40e3;
 // An optimizer reads and writes a parameter, its gradient and what it remembers of them.
 constexpr double kUpdateBytesPerByte = 7;
-// Where it predicts weights it writes these, too; where averaging may change weights in between it writes
-// what it changes, and they are predicted later (Arenas::predict()).
+// Where it predicts weights it writes these, too. (Stages that share parameters, and those of several
+// clusters, predict in a pass of its own, Arenas::predict(), which is not counted.)
 constexpr double kPredictionBytesPerByte = 1;
-constexpr double kLaterPredictionBytesPerByte = 4;
 
 double estimated(double flops, double bytes) {
   return bytes == 0 ? 0 : std::max(flops, kFlopsPerByte * bytes) + kFlopsPerOp;
@@ -185,8 +184,8 @@ double ModelCosts::assumed_gflops(int node_threads) const {
 }
 
 double ModelCosts::update_factor(int stage, int stages) const {
-  if (mean_staleness(schedule, stage, stages, micro_batches) <= 0) return 1;
-  return 1 + (may_average ? kLaterPredictionBytesPerByte : kPredictionBytesPerByte) / kUpdateBytesPerByte;
+  const bool predicts = mean_staleness(schedule, stage, stages, micro_batches) > 0;
+  return predicts ? 1 + kPredictionBytesPerByte / kUpdateBytesPerByte : 1;
 }
 
 std::vector<SegmentWork> ModelCosts::work(int node_threads) const {
@@ -214,7 +213,6 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   if (profile != nullptr)
     costs.threads = measured_costs(graph, op_costs(graph, micro_batch), costs.segments, *profile);
   costs.shared = shared_bytes(graph, costs.segments);
-  costs.may_average = clusters > 1;
   costs.waits_for_norm = settings.clip_gradient_norm.has_value() && !may_update_ahead(settings, graph);
   costs.averaging = averaging_costs(graph, settings, data);
   std::vector<OpId> begins;

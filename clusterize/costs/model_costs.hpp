@@ -84,7 +84,6 @@ struct ModelCosts {
   ByThreads<ThreadCosts> threads;  // where times were measured
   std::vector<SharedSegments> shared;
   bool waits_for_norm = false;
-  bool may_average = false;  // there may be several clusters
   AveragingCosts averaging;
   std::int64_t batch_size = 1;
   int micro_batches = 1;

@@ -85,8 +85,9 @@ class Executable {
   ConstTensorView sum_gradient(std::size_t i);
   bool updates_in_backward() const;
   // Where CompileOptions::updates_in_backward says so, before the backward of a step's micro-batch:
-  // parameters that change in it do so at this learning rate, which is to be that of update().
-  // `sums_squares`: squared_gradients() follows.
+  // parameters that change in it do so at this learning rate, which is to be that of update(). Until update()
+  // neither forward() nor what reads or replaces parameters may come. `sums_squares`: squared_gradients()
+  // follows.
   void begin_update(const MicroBatch& micro_batch, double learning_rate, bool sums_squares = false);
   // Makes totals of the gradients of this step, of which no more come. What is below does so itself; it is
   // for those who read gradient().

@@ -73,8 +73,8 @@ void StepProgress::check_input(const MicroBatch& micro_batch) const {
 
 void StepProgress::check_forward(const MicroBatch& micro_batch) const {
   check_input(micro_batch);
-  if (micro_batch.mode == Mode::kInference) return;
   check_no_update_begun("forward()");
+  if (micro_batch.mode == Mode::kInference) return;
   ROOKERY_CHECK(comes_after(micro_batch, last_forward_), "stage {}: forward() of {} after that of {}",
                 stage_.index, name_of(micro_batch), name_of(*last_forward_));
   if (stashes_weights_) return;
@@ -221,6 +221,7 @@ void StepProgress::check_begin_update(const MicroBatch& micro_batch) const {
   in_flight(micro_batch, "begin_update");
   ROOKERY_CHECK(!summed_step_ && weights_due_.empty(), "stage {}: begin_update() of step {} after a backward",
                 stage_.index, micro_batch.step);
+  check_no_update_begun("begin_update()");
 }
 
 void StepProgress::note_begin_update(std::int64_t step) {

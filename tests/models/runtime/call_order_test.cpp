@@ -473,15 +473,17 @@ TEST(CallOrder, UpdatesInBackwardAreBetweenForwards) {
   Executable executable =
       compile(image_model(), {.slots = 2, .stashes_weights = true, .updates_in_backward = true});
   forward(executable, micro_batch(0));
+  forward(executable, micro_batch(1, 0, 1));
   executable.begin_update(micro_batch(0), 0.1);
   const std::string between = "() between begin_update() and update() of step 0";
-  expect_bug([&] { forward(executable, micro_batch(1, 0, 1)); }, "forward" + between);
+  expect_bug([&] { executable.begin_update(micro_batch(1, 0, 1), 0.1); }, "begin_update" + between);
   expect_bug([&] { executable.predict_weights(1); }, "predict_weights" + between);
   expect_bug([&] { executable.training_state(); }, "training_state" + between);
   backward(executable, micro_batch(0));
+  expect_bug([&] { forward(executable, micro_batch(2)); }, "forward" + between);
   executable.update(0, 0.1);
   executable.predict_weights(1);
-  forward(executable, micro_batch(1, 0, 1));
+  forward(executable, micro_batch(2));
 }
 
 TEST(CallOrder, UpdatesInBackwardAreOfStepsOfOneMicroBatch) {

@@ -213,8 +213,9 @@ std::vector<SettingsKey> make_settings_keys() {
           "epochs from one validation to the next; 0: never"),
       choice_key(
           "precision", {"fp32", "bf16"}, [](S& s) -> std::string& { return s.precision; },
-          "`bf16`: matrix products, those of recurrent layers too, and convolutions that no faster algorithm "
-          "serves, of numbers rounded to bf16, with sums and weights in fp32, where the processor has it"),
+          "`bf16`: matrix products, of recurrent layers those of a multiple of 16 units, and convolutions "
+          "that no faster algorithm serves, of numbers rounded to bf16, with sums and weights in fp32, where "
+          "the processor has it"),
       integer_key(
           "seed", 0, kMaxExactInteger, [](S& s) -> std::uint64_t& { return s.seed; },
           "of initial weights, dropout, split and order of the samples"),
