@@ -1,6 +1,5 @@
 // Gemm, MatMul and their gradients as matmul primitives on plain matrices; transposition is a matter of
 // strides. Formulas as in eigen/gemm.cpp.
-#include <algorithm>
 
 #include "models/kernels/onednn/product.hpp"
 #include "models/kernels/shapes/shapes.hpp"
