@@ -23,7 +23,11 @@ std::unique_ptr<Kernel> make_pointwise_gradient(const KernelRequest& request);
 struct Windows {
   std::int64_t taps, result_step, source_step;
 };
-// to[source][tap][result] of the windows of 16 results by 16 sources that begin here.
+// Asks for the windows of 16 results by 16 sources that begin here, which need not exist: they lie in rows
+// far apart, of which no processor expects the next.
+void prefetch_windows(const Windows& windows, const float* weight, bool writes);
+// to[source][tap][result] of the windows of 16 results by 16 sources that begin here. Asks for those of the
+// next sources.
 void gather_taps(const Windows& windows, const float* weight, float* to);
 
 // The kernel of a class that computes a convolution of one kind, or the gradient of its input.

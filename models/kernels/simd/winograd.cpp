@@ -18,10 +18,10 @@ constexpr Index kTaps = 9;
 constexpr Index kTapBlock = kTaps * kChannelBlock;  // of the windows of a block of channels
 // Sizes of a slice. Tiles are transformed again for every slice of channels, unless one slice of either is
 // all of the part. Where the weights of all channels stay in a core's cache, a slice of tiles does, too.
-constexpr Index kNearFloats = 160 << 10;
-constexpr Index kLeastTiles = 32;
-constexpr Index kSliceFloats = 2 << 20;
-constexpr Index kSmallSliceFloats = 128 << 10;
+constexpr Index kLeastSliceFloats = 160 << 10;
+constexpr Index kSliceFloats = 5 << 19;
+constexpr Index kTilesAtATime = 16;
+constexpr Index kTilesOfGradient = 64;
 constexpr Index kMostFloats = 8 << 20;  // of the slices of all parts
 
 Index apart(Index matrix) {
@@ -64,12 +64,21 @@ struct Tiling {
   Index of_image() const { return (to.h + loops.tile - 1) / loops.tile * columns(); }
   Index tiles() const { return batch * of_image(); }
 
-  // body(row of the matrices, image, first output's y and x) of the tiles [begin, end).
+  // body(row of the matrices, image, channel, first output's y and x) of the tiles [begin, end) and of each
+  // block of channels, one after the other as images lie in memory.
   template <typename Body>
-  void for_tiles(Index begin, Index end, Body body) const {
-    for (Index tile = begin; tile < end; ++tile) {
-      const Index within = tile % of_image();
-      body(tile - begin, tile / of_image(), within / columns() * loops.tile, within % columns() * loops.tile);
+  void for_tiles(Range tiles, Range channels, Body body) const {
+    Index begin = tiles.begin;
+    while (begin < tiles.end) {
+      const Index image = begin / of_image(), first = image * of_image();
+      const Index end = std::min(first + of_image(), tiles.end);
+      for_blocks(channels.begin, channels.end, [&](Index channel) {
+        for (Index tile = begin; tile < end; ++tile) {
+          const Index y = (tile - first) / columns(), x = (tile - first) % columns();
+          body(tile - tiles.begin, image, channel, y * loops.tile, x * loops.tile);
+        }
+      });
+      begin = end;
     }
   }
   WinogradTile field(Index y, Index x) const { return from.tile(y - pad[0], x - pad[1], loops.field); }
@@ -95,33 +104,21 @@ Tiling tiling_of(const ConvShape& s, bool of_input) {
           .pad = pad};
 }
 
-struct Slices {
-  Index channels, tiles;
-};
+// Of matrices for each thread, in floats.
+Index budget(Index parts) {
+  return std::clamp(kMostFloats / parts, kLeastSliceFloats, kSliceFloats);
+}
 
-// As many tiles and whole panels of channels as fit. A tile has tile_floats besides those of the slice's
-// channels, a channel has weights of channel_floats.
-Slices slices_of(Index parts, Index matrices, Index all_tiles, Index channels, Index tile_floats,
-                 Index channel_floats) {
-  const Index budget = std::clamp(kMostFloats / parts, kNearFloats, kSliceFloats);
-  const auto most_channels = [&](Index floats) {
-    return std::clamp<Index>(floats / (channel_floats * kPanel), 1, panels(channels)) * kPanel;
-  };
-  const auto most_tiles = [&](Index floats, Index slice) {
-    return std::max(floats / (tile_floats + matrices * slice), kRows);
-  };
-  const auto in_slices = [&](Index most) {
-    const Index count = (all_tiles + most - 1) / most;
-    const Index tiles = (all_tiles + count - 1) / count;
-    return (tiles + kRows - 1) / kRows * kRows;
-  };
-  const Index near = most_channels(kNearFloats);
-  if (near >= channels && near * channel_floats <= kNearFloats)
-    return {near, in_slices(std::max(most_tiles(kNearFloats, near), kLeastTiles))};
-  const Index few = most_channels(kSmallSliceFloats);
-  if (most_tiles(budget, few) >= all_tiles) return {few, in_slices(all_tiles)};
-  const Index many = most_channels(budget);
-  return {many, in_slices(most_tiles(budget, many))};
+// n in slices of about `most`, of one size that is a multiple of kRows.
+Index in_slices(Index n, Index most) {
+  const Index count = (n + most - 1) / most;
+  const Index slice = (n + count - 1) / count;
+  return (slice + kRows - 1) / kRows * kRows;
+}
+
+// Whole panels of channels whose matrices of `floats` a channel fit.
+Index fitting_channels(Index channels, Index floats, Index most) {
+  return std::clamp<Index>(most / (floats * kPanel), 1, panels(channels)) * kPanel;
 }
 
 // Conv, and ConvGradInput, which is a convolution with the weight's windows turned and its channels
@@ -134,11 +131,10 @@ class Convolution {
         turned_(of_input),
         relu_(relu),
         grid_(grid_of(tiling_.tiles(), kRows, tiling_.to.channels, matrices() * depth())),
-        slice_(slices_of(grid_.count(), matrices(), grid_.rows.largest(), grid_.columns.largest(),
-                         matrices() * depth(), matrices() * depth())),
+        slice_(slices()),
         weight_step_(apart(slice_.channels * depth())),
         from_step_(apart(slice_.tiles * depth())),
-        to_step_(apart(slice_.tiles * slice_.channels)) {}
+        to_step_(apart(slice_.tiles * kPanel)) {}
 
   std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
 
@@ -152,6 +148,18 @@ class Convolution {
   Index matrices() const { return tiling_.loops.matrices; }
   Index depth() const { return tiling_.from.channels; }
   Index floats() const { return matrices() * (weight_step_ + from_step_ + to_step_); }  // of a place
+
+  struct Slices {
+    Index channels, tiles;
+  };
+  // Kept are the fields of all tiles while channels pass by, panel by panel, or, where there are fewer of
+  // them, the weights of channels, while tiles do.
+  Slices slices() const {
+    const Index tiles = grid_.rows.largest(), channels = grid_.columns.largest();
+    const Index floats = matrices() * depth();  // of a tile, and of a channel
+    if (tiles < channels && tiles * floats <= budget(grid_.count())) return {kPanel, in_slices(tiles, tiles)};
+    return {fitting_channels(channels, floats, budget(grid_.count())), in_slices(tiles, kTilesAtATime)};
+  }
 
   struct Operands {
     const float *from, *weight, *bias;
@@ -168,8 +176,10 @@ class Convolution {
       transform_weight(at.weight, first, last, weights);
       for_slices(tiles, slice_.tiles, [&](Index begin, Index end) {
         if (!at_once) transform_fields(at.from, begin, end, fields);
-        multiply(fields, weights, end - begin, last - first, results);
-        write_tiles(results, begin, end, first, last, at.bias, at.to);
+        for_slices({first, last}, kPanel, [&](Index panel, Index panel_end) {
+          multiply(fields, weights + column(panel - first, depth()), end - begin, panel_end - panel, results);
+          write_tiles(results, begin, end, panel, panel_end, at.bias, at.to);
+        });
       });
     });
   }
@@ -189,43 +199,37 @@ class Convolution {
   }
 
   void transform_fields(const float* from, Index begin, Index end, float* fields) const {
-    tiling_.for_tiles(begin, end, [&](Index row, Index image, Index y, Index x) {
-      const WinogradTile field = tiling_.field(y, x);
-      for_blocks(0, depth(), [&](Index channel) {
-        tiling_.loops.input(field, tiling_.from.block(from, image, channel), fields + row * depth() + channel,
-                            from_step_);
-      });
-    });
+    tiling_.for_tiles({begin, end}, {0, depth()},
+                      [&](Index row, Index image, Index channel, Index y, Index x) {
+                        tiling_.loops.input(tiling_.field(y, x), tiling_.from.block(from, image, channel),
+                                            fields + row * depth() + channel, from_step_);
+                      });
   }
 
   void multiply(const float* fields, const float* weights, Index tiles, Index channels,
                 float* results) const {
     for (Index matrix = 0; matrix < matrices(); ++matrix) {
-      for_slices({0, channels}, kPanel, [&](Index first, Index last) {
-        loops_.multiply({.m = tiles,
-                         .n = last - first,
-                         .k = depth(),
-                         .a = fields + matrix * from_step_,
-                         .a_row = depth(),
-                         .a_column = 1,
-                         .b = weights + matrix * weight_step_ + column(first, depth()),
-                         .b_row = kPanel,
-                         .c = results + matrix * to_step_ + column(first, slice_.tiles),
-                         .c_row = kPanel});
-      });
+      loops_.multiply({.m = tiles,
+                       .n = channels,
+                       .k = depth(),
+                       .a = fields + matrix * from_step_,
+                       .a_row = depth(),
+                       .a_column = 1,
+                       .b = weights + matrix * weight_step_,
+                       .b_row = kPanel,
+                       .c = results + matrix * to_step_,
+                       .c_row = kPanel});
     }
   }
 
   void write_tiles(const float* results, Index begin, Index end, Index first, Index last, const float* bias,
                    float* to) const {
-    tiling_.for_tiles(begin, end, [&](Index row, Index image, Index y, Index x) {
-      const WinogradTile tile = tiling_.tile(y, x);
-      for_blocks(first, last, [&](Index channel) {
-        tiling_.loops.output(tile, results + column(channel - first, slice_.tiles) + row * kPanel, to_step_,
-                             bias == nullptr ? nullptr : bias + channel, relu_,
-                             to + (image * tiling_.to.channels + channel) * tiling_.to.h * tiling_.to.w);
-      });
-    });
+    tiling_.for_tiles(
+        {begin, end}, {first, last}, [&](Index row, Index image, Index channel, Index y, Index x) {
+          tiling_.loops.output(tiling_.tile(y, x), results + channel - first + row * kPanel, to_step_,
+                               bias == nullptr ? nullptr : bias + channel, relu_,
+                               to + (image * tiling_.to.channels + channel) * tiling_.to.h * tiling_.to.w);
+        });
   }
 
   const Loops& loops_ = loops();
@@ -243,12 +247,10 @@ class WeightGradient {
   explicit WeightGradient(const ConvShape& s)
       : tiling_(tiling_of(s, false)),
         grid_(grid_of(s.in_channels, kChannelBlock, s.out_channels, matrices() * tiling_.tiles())),
-        slice_(slices_of(grid_.count(), matrices(), tiling_.tiles(), in_panels(grid_.rows.largest()),
-                         matrices() * in_panels(grid_.columns.largest()),
-                         matrices() * in_panels(grid_.columns.largest()))),
-        from_step_(apart(slice_.tiles * slice_.channels)),
-        to_step_(apart(slice_.tiles * in_panels(grid_.columns.largest()))),
-        weight_step_(apart(slice_.channels * in_panels(grid_.columns.largest()))) {}
+        slice_(slices()),
+        from_step_(apart(slice_.tiles * slice_.sources)),
+        to_step_(apart(slice_.tiles * results())),
+        weight_step_(apart(slice_.sources * slice_.results)) {}
 
   std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
 
@@ -259,9 +261,23 @@ class WeightGradient {
   }
 
  private:
-  static Index in_panels(Index channels) { return panels(channels) * kPanel; }
+  Index results() const { return panels(grid_.columns.largest()) * kPanel; }  // of a part
   Index matrices() const { return tiling_.loops.matrices; }
   Index floats() const { return matrices() * (from_step_ + to_step_ + weight_step_); }  // of a place
+
+  struct Slices {
+    Index sources, tiles, results;
+  };
+  // Kept are the tiles of dY while sources pass by, panel by panel, or, where that takes less, the sums of
+  // all windows, which each slice of tiles reads and writes.
+  Slices slices() const {
+    const Index tiles = tiling_.tiles(), sources = grid_.rows.largest();
+    const Index floats = matrices() * results();  // of a tile, and of the windows of a source
+    if (tiles <= 2 * sources && tiles * floats <= budget(grid_.count()))
+      return {kPanel, in_slices(tiles, tiles), kPanel};
+    return {fitting_channels(sources, floats, budget(grid_.count())), in_slices(tiles, kTilesOfGradient),
+            results()};
+  }
 
   void run_part(Range from, Range to, const float* x, const float* dy, float* dw, float* scratch) const {
     float* const fields = scratch;
@@ -270,42 +286,38 @@ class WeightGradient {
     const Range all{0, tiling_.tiles()};
     const bool at_once = slice_.tiles >= all.size();
     if (at_once) transform_tiles(dy, all, to, tiles);
-    for_slices(from, slice_.channels, [&](Index first, Index last) {
+    for_slices(from, slice_.sources, [&](Index first, Index last) {
       for_slices(all, slice_.tiles, [&](Index begin, Index end) {
         transform_fields(x, {begin, end}, {first, last}, fields);
         if (!at_once) transform_tiles(dy, {begin, end}, to, tiles);
-        multiply(fields, tiles, end - begin, last - first, to.size(), begin > 0, weights);
+        for_slices(to, slice_.results, [&](Index result, Index result_end) {
+          multiply(fields, tiles + column(result - to.begin, slice_.tiles), end - begin, last - first,
+                   result_end - result, begin > 0, weights);
+          if (end == all.end) write_weight(weights, {first, last}, {result, result_end}, dw);
+        });
       });
-      write_weight(weights, {first, last}, to, dw);
     });
   }
 
   void transform_fields(const float* x, Range some, Range channels, float* fields) const {
-    tiling_.for_tiles(some.begin, some.end, [&](Index row, Index image, Index top, Index left) {
-      const WinogradTile field = tiling_.field(top, left);
-      for_blocks(channels.begin, channels.end, [&](Index channel) {
-        tiling_.loops.input(field, tiling_.from.block(x, image, channel),
-                            fields + column(channel - channels.begin, slice_.tiles) + row * kPanel,
-                            from_step_);
-      });
+    tiling_.for_tiles(some, channels, [&](Index row, Index image, Index channel, Index top, Index left) {
+      tiling_.loops.input(tiling_.field(top, left), tiling_.from.block(x, image, channel),
+                          fields + column(channel - channels.begin, slice_.tiles) + row * kPanel, from_step_);
     });
   }
 
   void transform_tiles(const float* dy, Range some, Range channels, float* tiles) const {
-    tiling_.for_tiles(some.begin, some.end, [&](Index row, Index image, Index top, Index left) {
-      const WinogradTile tile = tiling_.tile(top, left);
-      for_blocks(channels.begin, channels.end, [&](Index channel) {
-        tiling_.loops.output_grad(tile, tiling_.to.block(dy, image, channel),
-                                  tiles + column(channel - channels.begin, slice_.tiles) + row * kPanel,
-                                  to_step_);
-      });
+    tiling_.for_tiles(some, channels, [&](Index row, Index image, Index channel, Index top, Index left) {
+      tiling_.loops.output_grad(tiling_.tile(top, left), tiling_.to.block(dy, image, channel),
+                                tiles + column(channel - channels.begin, slice_.tiles) + row * kPanel,
+                                to_step_);
     });
   }
 
-  // Windows of a slice's source panel and a part's result panel are a matrix of 32 x 32.
+  // Windows of a panel of sources and one of results are a matrix of 32 x 32.
   Index window(Index from, Index to) const {
-    return (from / kPanel * panels(grid_.columns.largest()) + to / kPanel) * kPanel * kPanel +
-           from % kPanel * kPanel + to % kPanel;
+    return (from / kPanel * panels(slice_.results) + to / kPanel) * kPanel * kPanel + from % kPanel * kPanel +
+           to % kPanel;
   }
 
   void multiply(const float* fields, const float* tiles, Index count, Index sources, Index results,
@@ -334,12 +346,13 @@ class WeightGradient {
     alignas(64) float taps[kChannelBlock * kTapBlock];
     for_blocks(results.begin, results.end, [&](Index to) {
       for_blocks(sources.begin, sources.end, [&](Index from) {
+        float* const windows = dw + to * depth + from * kTaps;
+        prefetch_windows({kTaps, depth, kTaps}, windows, true);
         for (Index k = 0; k < kChannelBlock; ++k) {
           tiling_.loops.weight_grad(weights + window(from + k - sources.begin, to - results.begin),
                                     weight_step_, taps + k * kTapBlock);
         }
-        loops_.transpose(kChannelBlock * kTaps, kChannelBlock, taps, kChannelBlock,
-                         dw + to * depth + from * kTaps, depth);
+        loops_.transpose(kChannelBlock * kTaps, kChannelBlock, taps, kChannelBlock, windows, depth);
       });
     });
   }
