@@ -16,8 +16,6 @@
 namespace rookery::simd {
 namespace {
 
-constexpr Index kBlock = kChannelBlock;
-
 // The work on blocks, in pieces: whole blocks; or, where there are fewer of them than threads, images of a
 // block, whose sums are added in their order, as those of a whole block are.
 class BlockPieces {

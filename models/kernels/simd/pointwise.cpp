@@ -1,7 +1,7 @@
 // The gradient of a convolution's weight whose windows are single places, on images in blocks: one matrix
-// product over all places of the batch, of the output's channels by the input's. The output's gradient is
-// multiplied where it lies; of the input the places that windows see are copied side by side, a slice at a
-// time, so that what is multiplied stays in the cache.
+// product over all places of the batch, of the output's channels by the input's, a slice of places at a time,
+// so that what is multiplied stays in the cache. Both operands are multiplied where they lie, but for an
+// input of which windows skip places: those that they see are copied side by side.
 #include <algorithm>
 
 #include "models/graph/op_attributes.hpp"
@@ -10,21 +10,28 @@
 namespace rookery::simd {
 namespace {
 
+// Some images' places: those from `place` on, `run` of each.
+struct Slice {
+  Index image, images, place, run;
+};
+
 class PointwiseGradient {
  public:
   explicit PointwiseGradient(const ConvShape& s)
       : s_(s),
+        copies_(s.in_plane() != s.out_plane()),
         grid_(grid_of(s.out_channels, kChannelBlock, s.in_channels, s.batch * s.out_plane())),
-        places_(std::min(kMostPlaces, s.batch * s.out_plane())),
         channels_(std::min(kMostChannels, panels(grid_.columns.largest()) * kPanel)) {}
 
-  std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
+  std::size_t scratch_bytes() const { return float_bytes(copies_ ? grid_.count() * floats() : 0); }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
     in_parts(grid_, [&](Index place, Range to, Range from) {
-      for_slices({0, s_.batch * s_.out_plane()}, places_, [&](Index begin, Index end) {
+      for_places([&](const Slice& slice) {
         for_slices(from, channels_, [&](Index first, Index last) {
-          add_slice({begin, end}, {first, last}, to, {x, dy, dw, scratch + place * floats()});
+          const Input input = copies_ ? copied(x, slice, {first, last}, scratch + place * floats())
+                                      : in_place(x, slice, {first, last}, from);
+          add_slice(slice, {first, last}, to, input, dy, dw);
         });
       });
     });
@@ -35,71 +42,99 @@ class PointwiseGradient {
   static constexpr Index kMostPlaces = 512;
   static constexpr Index kMostChannels = 4 * kPanel;
 
-  struct Operands {
-    const float *x, *dy;
-    float *dw, *panels;
+  // Blocks of channels of a slice's images; floats from one block, image and slice to the next.
+  struct Input {
+    const float* blocks;
+    Index block, image, slice;
   };
 
-  Index floats() const { return places_ * channels_; }
+  Index floats() const { return std::min(kMostPlaces, s_.batch * s_.out_plane()) * channels_; }
 
-  // body(image, first place, count, the same counted from the slice's first) for runs within an image.
   template <typename Body>
-  void for_runs(Range places, Body body) const {
+  void for_places(Body body) const {
     const Index plane = s_.out_plane();
-    for (Index place = places.begin; place < places.end;) {
-      const Index count = std::min(places.end - place, plane - place % plane);
-      body(place / plane, place % plane, count, place - places.begin);
-      place += count;
-    }
+    for_slices({0, s_.batch}, std::max<Index>(kMostPlaces / plane, 1), [&](Index image, Index end) {
+      for_slices({0, plane}, kMostPlaces, [&](Index place, Index last) {
+        body(Slice{image, end - image, place, last - place});
+      });
+    });
   }
 
-  void add_slice(Range places, Range from, Range to, const Operands& at) const {
-    copy_input(places, from, at);
-    for (Index channel = to.begin; channel < to.end; channel += kChannelBlock) {
+  void add_slice(const Slice& slice, Range from, Range to, const Input& input, const float* dy,
+                 float* dw) const {
+    const bool is_first = slice.image == 0 && slice.place == 0;
+    const Index plane = s_.out_plane();
+    for_slices(to, kChannelBlock, [&](Index channel, Index channel_end) {
       for_slices(from, kPanel, [&](Index first, Index last) {
-        for_runs(places, [&](Index image, Index place, Index count, Index row) {
-          loops_.multiply(
-              {.m = kChannelBlock,
-               .n = last - first,
-               .k = count,
-               .a = at.dy + (image * s_.out_channels + channel) * s_.out_plane() + place * kChannelBlock,
-               .a_row = 1,
-               .a_column = kChannelBlock,
-               .b = panel(at, first - from.begin) + row * kPanel,
-               .b_row = kPanel,
-               .c = at.dw + channel * s_.in_channels + first,
-               .c_row = s_.in_channels,
-               .accumulates = places.begin + row > 0});
-        });
+        loops_.multiply(
+            {.m = kChannelBlock,
+             .n = last - first,
+             .k = slice.run,
+             .a = dy + (slice.image * s_.out_channels + channel) * plane + slice.place * kChannelBlock,
+             .a_row = 1,
+             .a_column = kChannelBlock,
+             .b = input.blocks + (first - from.begin) / kChannelBlock * input.block,
+             .b_row = kChannelBlock,
+             .c = dw + channel * s_.in_channels + first,
+             .c_row = s_.in_channels,
+             .accumulates = !is_first,
+             .b_block = input.block,
+             .chunks = slice.images,
+             .a_chunk = s_.out_channels * plane,
+             .b_chunk = input.image,
+             .a_ahead = last == from.end ? plane * kChannelBlock : 0,
+             .b_ahead = channel_end == to.end ? input.slice : 0,
+             .c_ahead = kPanel});
       });
-    }
+    });
   }
 
-  float* panel(const Operands& at, Index channel) const { return at.panels + channel * places_; }
-
-  void copy_input(Range places, Range from, const Operands& at) const {
-    for (Index channel = from.begin; channel < from.end; channel += kChannelBlock) {
-      const Index column = channel - from.begin;
-      float* to = panel(at, column / kPanel * kPanel) + column % kPanel;
-      for_runs(places, [&](Index image, Index place, Index count, Index) {
-        const float* const block = at.x + (image * s_.in_channels + channel) * s_.in_plane();
-        for (Index i = place; i < place + count; ++i, to += kPanel)
-          std::copy_n(block + seen_by(i) * kChannelBlock, kChannelBlock, to);
-      });
-    }
+  // Floats before a place of an image, in its block of channels.
+  Index before(Index image, Index channel, Index place) const {
+    return (image * s_.in_channels + channel) * s_.in_plane() + place * kChannelBlock;
   }
 
-  // The place of the input that the window at a place of the output sees.
-  Index seen_by(Index place) const {
-    if (s_.in_plane() == s_.out_plane()) return place;
-    const Plane& stride = s_.window.stride;
-    return place / s_.out_w * stride[0] * s_.in_w + place % s_.out_w * stride[1];
+  // `all`: the channels of which these are a slice.
+  Input in_place(const float* x, const Slice& slice, Range channels, Range all) const {
+    const Index here = before(slice.image, channels.begin, slice.place);
+    const Index end = slice.place + slice.run;
+    Index next = before(slice.image, channels.end, slice.place);
+    if (channels.end == all.end)
+      next = end < s_.in_plane() ? before(slice.image, all.begin, end)
+                                 : before(slice.image + slice.images, all.begin, 0);
+    return {x + here, s_.in_plane() * kChannelBlock, s_.in_channels * s_.in_plane(), next - here};
+  }
+
+  Input copied(const float* x, const Slice& slice, Range channels, float* to) const {
+    const Index of_image = slice.run * kChannelBlock, of_block = slice.images * of_image;
+    float* next = to;
+    for_slices(channels, kChannelBlock, [&](Index channel, Index) {
+      for (Index image = slice.image; image < slice.image + slice.images; ++image, next += of_image)
+        copy_seen(x + before(image, channel, 0), slice, next);
+    });
+    return {to, of_block, of_image, 0};
+  }
+
+  // The places of a block of the input that the windows at a slice's places of the output see.
+  void copy_seen(const float* from, const Slice& slice, float* to) const {
+    const Index right = s_.window.stride[1] * kChannelBlock;
+    const Index down = s_.window.stride[0] * s_.in_w * kChannelBlock;
+    Index row = slice.place / s_.out_w, column = slice.place % s_.out_w;
+    for (Index i = 0; i < slice.run; ++i, to += kChannelBlock) {
+      const float* const seen = from + row * down + column * right;
+      __builtin_prefetch(seen + down);  // no processor expects it
+      std::copy_n(seen, kChannelBlock, to);
+      if (++column < s_.out_w) continue;
+      column = 0;
+      ++row;
+    }
   }
 
   const Loops& loops_ = loops();
   ConvShape s_;
-  Grid grid_;                // of the output's channels by the input's
-  Index places_, channels_;  // of a slice
+  bool copies_;
+  Grid grid_;       // of the output's channels by the input's
+  Index channels_;  // of a slice
 };
 
 // Does each window see one place of the input, none of the padding?

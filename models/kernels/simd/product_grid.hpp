@@ -11,7 +11,8 @@ namespace rookery::simd {
 
 // The rows and columns that a product takes at once; matrices lie in panels of so many columns.
 constexpr Index kRows = 8;
-constexpr Index kPanel = 2 * kChannelBlock;
+static_assert(kBlock == kChannelBlock);
+constexpr Index kPanel = 2 * kBlock;
 constexpr Index panels(Index channels) {
   return (channels + kPanel - 1) / kPanel;
 }

@@ -218,7 +218,8 @@ class Convolution {
                        .b = weights + matrix * weight_step_,
                        .b_row = kPanel,
                        .c = results + matrix * to_step_,
-                       .c_row = kPanel});
+                       .c_row = kPanel,
+                       .b_ahead = weight_step_});
     }
   }
 
@@ -335,7 +336,9 @@ class WeightGradient {
                            .b_row = kPanel,
                            .c = weights + matrix * weight_step_ + window(from, to),
                            .c_row = kPanel,
-                           .accumulates = accumulates});
+                           .accumulates = accumulates,
+                           .a_ahead = from_step_,
+                           .b_ahead = to_step_});
         });
       });
     }

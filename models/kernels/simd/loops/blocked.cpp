@@ -5,7 +5,6 @@ namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
-constexpr Index kBlock = 16;
 constexpr Index kParts = kBlock / kLanes;  // vectors of a place
 constexpr Index kTogether = 4;  // places whose sums run side by side, to hide the latency of additions
 // Places of which one part is visited after the other, so that they are read from memory once.

@@ -11,8 +11,11 @@ namespace rookery::simd {
 
 using Index = std::int64_t;
 
+constexpr Index kBlock = 16;  // channels of images in blocks
+
 // C = init + A B for row-major C, rectified where asked. A(i, j) lies at a[i * a_row + j * a_column]. Rows of
-// B are b_row apart and can be read up to the next multiple of lanes(); so can those of `columns`.
+// B are b_row apart and can be read up to the next multiple of lanes(); so can those of `columns`. The depth
+// is `chunks` times k.
 struct Product {
   Index m, n, k;
   const float* a;
@@ -25,6 +28,10 @@ struct Product {
   const float* columns = nullptr;  // init of each column, or nothing
   bool relu = false;
   bool accumulates = false;  // C is added to the init
+  Index b_block = kBlock;    // from one block of columns of B to the next
+  Index chunks = 1, a_chunk = 0, b_chunk = 0;
+  // How far from what is read lies what is to be read soon, which is asked for meanwhile; or 0.
+  Index a_ahead = 0, b_ahead = 0, c_ahead = 0;
 };
 
 // Adds A B^T to sums, where row i of A is `chunks` runs of `run` floats (a multiple of the lanes), runs

@@ -20,44 +20,69 @@ constexpr int kTileVectors = 2;
 // sum + a * b.
 using PlusProduct = Floats (*)(Floats sum, Floats a, Floats b);
 
-// Rows [i, i + kRows) and columns [j, j + columns) of C.
+// Rows [i, i + kRows) and columns [j, j + columns) of C. Only where all loops are unrolled do its sums stay
+// in registers.
 template <PlusProduct plus, int kRows, int kVectors>
 inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
+  float* const c = p.c + i * p.c_row + j;
   Floats sums[kRows][kVectors];
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
     const float row = p.rows == nullptr ? 0 : p.rows[i + r];
-    for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
       sums[r][v] = p.columns == nullptr ? spread(row) : load(p.columns + j + v * kLanes);
-    }
   }
   if (p.accumulates) {
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const float* c = p.c + (i + r) * p.c_row + j;
+#pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
+        const float* const from = c + r * p.c_row + v * kLanes;
         const Index left = columns - v * kLanes;
-        sums[r][v] += left >= kLanes ? load(c + v * kLanes) : load_part(c + v * kLanes, left);
+        sums[r][v] += left >= kLanes ? load(from) : load_part(from, left);
       }
     }
   }
-  const float* a = p.a + i * p.a_row;
-  const float* b = p.b + j;
-  for (Index k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row) {
-    Floats row[kVectors];
-    for (int v = 0; v < kVectors; ++v) row[v] = load(b + v * kLanes);
+  if (p.c_ahead != 0) {
+#pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
-      const Floats factor = spread(a[r * p.a_row]);
-      for (int v = 0; v < kVectors; ++v) sums[r][v] = plus(sums[r][v], factor, row[v]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * p.c_row + v * kLanes + p.c_ahead, 1, 2);
     }
   }
+  const auto column = [&](Index at) { return at / kBlock * p.b_block + at % kBlock; };
+  for (Index chunk = 0; chunk < p.chunks; ++chunk) {
+    const float* a = p.a + i * p.a_row + chunk * p.a_chunk;
+    const float* b = p.b + column(j) + chunk * p.b_chunk;
+    for (Index k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row) {
+      __builtin_prefetch(a + p.a_ahead, 0, 2);
+      Floats row[kVectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        const float* const from = b + column(v * kLanes);
+        __builtin_prefetch(from + p.b_ahead, 0, 2);
+        row[v] = load(from);
+      }
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const Floats factor = spread(a[r * p.a_row]);
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) sums[r][v] = plus(sums[r][v], factor, row[v]);
+      }
+    }
+  }
+#pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
-    float* c = p.c + (i + r) * p.c_row + j;
+#pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
+      float* const to = c + r * p.c_row + v * kLanes;
       if (p.relu) sums[r][v] = rectified(sums[r][v]);
       const Index left = columns - v * kLanes;
       if (left >= kLanes) {
-        store(c + v * kLanes, sums[r][v]);
+        store(to, sums[r][v]);
       } else {
-        store_part(c + v * kLanes, sums[r][v], left);
+        store_part(to, sums[r][v], left);
       }
     }
   }

@@ -11,7 +11,6 @@ namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
-constexpr Index kBlock = 16;  // channels
 constexpr float kA = 0.75F, kB = 1.5F;
 constexpr float kA2 = kA * kA, kB2 = kB * kB;
 constexpr float kFactorA = 1 / (2 * kA2 * (kA2 - kB2)), kFactorB = 1 / (2 * kB2 * (kB2 - kA2));  // of G
