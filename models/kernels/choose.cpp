@@ -21,6 +21,11 @@ bool is_exact(const Op& op) {
          (op.type == "Add" && op.attributes.contains("forward"));
 }
 
+// Is it one of those whose passes are measured where they are large?
+bool is_measured(const Op& op) {
+  return op.type == "Conv" || op.type == "Gemm";
+}
+
 struct TypedOp {
   Op op;
   std::vector<TensorType> inputs, outputs;
@@ -41,7 +46,7 @@ class Chooser {
     for (const Op& op : graph_.ops()) choose_plain(op);
     for (const Op& op : graph_.ops()) {
       if (gains_from_blocks(op)) choose_blocked(op);
-      if (op.type == "Conv" && measured_ != nullptr) measure(op);
+      if (is_measured(op) && measured_ != nullptr) measure(op);
       if (op.type == "Conv" && measured_ == nullptr && gains_from_winograd(op)) choose_winograd(op);
     }
     return std::move(choice_);
@@ -77,7 +82,7 @@ class Chooser {
     };
     const bool blocked = asks_for(choice.at(op.name), "blocked");
     // Only the gradients of these have entries or a layout of their own.
-    if (op.type == "Conv" || blocked) return std::ranges::all_of(training_ops(op, blocked), serves_entry);
+    if (is_measured(op) || blocked) return std::ranges::all_of(training_ops(op, blocked), serves_entry);
     return serves_entry({op, types_of(op.inputs), types_of(op.outputs)});
   }
 
@@ -150,15 +155,16 @@ class Chooser {
     if (serves(kWinograd, op)) choice_[op.name] = kWinograd;
   }
 
-  // A large convolution's algorithm, pass by pass.
+  // Which algorithm of a large convolution, or whose product, pass by pass.
   void measure(const Op& op) {
     constexpr double kLeastFlops = 20e6;
     const std::string choice = choice_[op.name];
     if (!choice.starts_with("onednn")) return;
     const bool blocked = is_blocked_.contains(op.outputs[0]);
     const std::vector<std::string> algorithms =
-        blocked ? std::vector<std::string>{choice + "-direct", kWinograd, kPlaces, kPointwise}
-                : std::vector{choice + "/direct"};
+        op.type == "Gemm" ? std::vector<std::string>{choice, "simd"}
+        : blocked         ? std::vector<std::string>{choice + "-direct", kWinograd, kPlaces, kPointwise}
+                          : std::vector{choice + "/direct"};
     for (const TypedOp& typed : training_ops(op, blocked)) {
       if (op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs) < kLeastFlops) continue;
       choice_[typed.op.name] = measured_->fastest(typed.request(), algorithms);

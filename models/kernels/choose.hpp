@@ -27,7 +27,7 @@ std::string chosen_op(const Graph& forward, const std::string& entry);
 
 // Chooses kernels and layouts for the whole model at this micro-batch size, from what this program was
 // built with, by rules; the same on every machine that has the same instruction sets. With `measured`,
-// large convolutions are chosen by measurement.
+// large convolutions and products are chosen by measurement.
 KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch,
                             MeasuredKernels* measured = nullptr);
 

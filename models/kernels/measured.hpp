@@ -1,6 +1,7 @@
 // Measurement tells which kernel is fastest where no rule knows: large convolutions, that have a direct
-// algorithm and Winograd's. Each kernel is timed once for an operator with these attributes and types; what
-// was found is kept, so that later choices on the same kind of machine are the same.
+// algorithm and Winograd's, and large products. Each kernel is timed once for an operator with these
+// attributes and types; what was found is kept, so that later choices on the same kind of machine are the
+// same.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,11 @@
 // Gemm and its gradients; formulas as in eigen/gemm.cpp. For alpha = beta = 1.
+#include <algorithm>
+
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/simd/packed_product.hpp"
 #include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
@@ -10,6 +13,13 @@ namespace {
 
 bool is_plain(const GemmShape& s) {
   return s.alpha == 1 && (!s.has_c || s.beta == 1) && !s.trans_a;
+}
+
+// Up to here operands are multiplied where they lie, or copied as they are; beyond, in panels. Up to here,
+// too, our tiles beat oneDNN, which pays for layouts and packing, without having to be measured.
+bool is_small(const GemmShape& s) {
+  constexpr Index kMostProducts = 1 << 22;
+  return s.m * s.n * s.k <= kMostProducts;
 }
 
 // The right operand, rows by columns, where the loops can read it: as it is when its rows are whole
@@ -38,10 +48,11 @@ struct RightOperand {
   }
 };
 
+constexpr Index kProductsATime = 16;  // of an operation in this arithmetic
+
 // C's rows on several threads; each element is one sum, whatever rows are done with it.
-void multiply(const Loops& loops, const Product& all) {
-  constexpr Index kRows = 16;           // at a time, so that B is not read for a few of them
-  constexpr Index kProductsATime = 16;  // of an operation in this arithmetic
+void multiply_rows(const Loops& loops, const Product& all) {
+  constexpr Index kRows = 16;  // at a time, so that B is not read for a few of them
   in_runs(
       all.m, all.n * all.k / kProductsATime,
       [&](Index first, Index count) {
@@ -55,44 +66,86 @@ void multiply(const Loops& loops, const Product& all) {
       kRows);
 }
 
+// C's panels on several threads: for few rows, so that each part of B is read by one of them.
+void multiply_panels(const Loops& loops, const Product& all) {
+  in_runs(panels(all.n), kPanel * all.m * all.k / kProductsATime, [&](Index first, Index count) {
+    Product some = all;
+    some.n = std::min(count * kPanel, all.n - first * kPanel);
+    some.b += first * kPanel;
+    some.c += first * kPanel;
+    loops.multiply(some);
+  });
+}
+
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
+  const bool relu = has_activation(request.op);
+  if (!is_small(s)) {
+    const PackedProduct product(s.m, s.n, s.k);
+    return lambda_kernel(
+        [s, relu, product](const Arguments& args) {
+          const float* const stored = args.in(1);
+          product.run(rows_of(args.in(0), s.m, s.k),
+                      s.trans_b ? rows_of(stored, s.n, s.k) : columns_of(stored, s.n), args.in(2), relu,
+                      args.out(0), args.floats());
+        },
+        product.scratch_bytes());
+  }
   const RightOperand b{s.k, s.n, s.trans_b, loops()};
   return lambda_kernel(
-      [s, b, relu = has_activation(request.op)](const Arguments& args) {
-        multiply(b.loops, {.m = s.m,
-                           .n = s.n,
-                           .k = s.k,
-                           .a = args.in(0),
-                           .a_row = s.k,
-                           .a_column = 1,
-                           .b = b.prepare(args.in(1), args.floats()),
-                           .b_row = b.padded(),
-                           .c = args.out(0),
-                           .c_row = s.n,
-                           .columns = args.in(2),
-                           .relu = relu});
+      [s, b, relu](const Arguments& args) {
+        multiply_rows(b.loops, {.m = s.m,
+                                .n = s.n,
+                                .k = s.k,
+                                .a = args.in(0),
+                                .a_row = s.k,
+                                .a_column = 1,
+                                .b = b.prepare(args.in(1), args.floats()),
+                                .b_row = b.padded(),
+                                .c = args.out(0),
+                                .c_row = s.n,
+                                .columns = args.in(2),
+                                .relu = relu});
       },
       b.scratch_bytes());
+}
+
+// A panel of B stays in the cache as it lies while a few tiles read it.
+bool is_read_few_times(const GemmShape& s, const RightOperand& b) {
+  constexpr Index kFewRows = 64, kMostDepth = 512;
+  return !b.copied() && s.m <= kFewRows && b.rows <= kMostDepth;
 }
 
 std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
   const RightOperand b{s.n, s.k, !s.trans_b, loops()};
+  const bool stays = is_read_few_times(s, b);
+  if (!is_small(s) && !stays) {
+    const PackedProduct product(s.m, s.k, s.n);
+    return lambda_kernel(
+        [s, product](const Arguments& args) {
+          const float* const stored = args.in(1);
+          product.run(rows_of(args.in(0), s.m, s.n),
+                      s.trans_b ? columns_of(stored, s.k) : rows_of(stored, s.k, s.n), nullptr, false,
+                      args.out(0), args.floats());
+        },
+        product.scratch_bytes());
+  }
   return lambda_kernel(
-      [s, b](const Arguments& args) {
-        multiply(b.loops, {.m = s.m,
-                           .n = s.k,
-                           .k = s.n,
-                           .a = args.in(0),
-                           .a_row = s.n,
-                           .a_column = 1,
-                           .b = b.prepare(args.in(1), args.floats()),
-                           .b_row = b.padded(),
-                           .c = args.out(0),
-                           .c_row = s.k});
+      [s, b, stays, of_threads = stays ? multiply_panels : multiply_rows](const Arguments& args) {
+        of_threads(b.loops, {.m = s.m,
+                             .n = s.k,
+                             .k = s.n,
+                             .a = args.in(0),
+                             .a_row = s.n,
+                             .a_column = 1,
+                             .b = b.prepare(args.in(1), args.floats()),
+                             .b_row = b.padded(),
+                             .c = args.out(0),
+                             .c_row = s.k,
+                             .b_ahead = stays ? kPanel : 0});
       },
       b.scratch_bytes());
 }
@@ -100,7 +153,18 @@ std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
-  // dB^T A' [n, k] where B is stored transposed, else A'^T dY [k, n].
+  // dY^T A [n, k] where B is stored transposed, else A^T dY [k, n].
+  if (!is_small(s)) {
+    const PackedProduct product = s.trans_b ? PackedProduct(s.n, s.k, s.m) : PackedProduct(s.k, s.n, s.m);
+    return lambda_kernel(
+        [s, product](const Arguments& args) {
+          const Operand dy = columns_of(args.in(0), s.n), a = columns_of(args.in(1), s.k);
+          if (args.out(0) != nullptr)
+            product.run(s.trans_b ? dy : a, s.trans_b ? a : dy, nullptr, false, args.out(0), args.floats());
+          if (args.out(1) != nullptr) loops().column_sums(s.m, s.n, args.in(0), args.out(1));
+        },
+        product.scratch_bytes());
+  }
   const RightOperand right{s.m, s.trans_b ? s.k : s.n, false, loops()};
   const Index rows = s.trans_b ? s.n : s.k;
   return lambda_kernel(
@@ -108,27 +172,24 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
         const float* dy = args.in(0);
         const float* a = args.in(1);
         if (args.out(0) != nullptr) {
-          multiply(right.loops, {.m = rows,
-                                 .n = right.columns,
-                                 .k = s.m,
-                                 .a = s.trans_b ? dy : a,
-                                 .a_row = 1,
-                                 .a_column = rows,
-                                 .b = right.prepare(s.trans_b ? a : dy, args.floats()),
-                                 .b_row = right.padded(),
-                                 .c = args.out(0),
-                                 .c_row = right.columns});
+          multiply_rows(right.loops, {.m = rows,
+                                      .n = right.columns,
+                                      .k = s.m,
+                                      .a = s.trans_b ? dy : a,
+                                      .a_row = 1,
+                                      .a_column = rows,
+                                      .b = right.prepare(s.trans_b ? a : dy, args.floats()),
+                                      .b_row = right.padded(),
+                                      .c = args.out(0),
+                                      .c_row = right.columns});
         }
         if (args.out(1) != nullptr) right.loops.column_sums(s.m, s.n, dy, args.out(1));
       },
       right.scratch_bytes());
 }
 
-// Up to here our tiles beat oneDNN, which pays for layouts and packing: measured in bench/kernel_times.
 bool is_small_gemm(const KernelRequest& request) {
-  constexpr std::int64_t kMostProducts = 1 << 22;
-  const GemmShape s = gemm_shape(request);
-  return s.m * s.n * s.k <= kMostProducts && make_gemm(request) != nullptr;
+  return is_small(gemm_shape(request)) && make_gemm(request) != nullptr;
 }
 
 }  // namespace

@@ -138,6 +138,10 @@ inline std::vector<GemmSpec> gemm_specs() {
       {512, 96, 256, true, false, false},
       // So many terms in sums of the weight's gradient that a library may share them among threads.
       {2048, 256, 64},
+      // Sums in two parts: of the op, of the gradient of its input and of that of its weight.
+      {70, 50, 1300},
+      {40, 1100, 100, false, false, false},
+      {1100, 48, 100},
   };
 }
 

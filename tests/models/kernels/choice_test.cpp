@@ -169,6 +169,28 @@ TEST(Choice, LargeConvolutionsAreMeasuredOnceForEveryShapeAndPass) {
   EXPECT_EQ(calls, 12);
 }
 
+TEST(Choice, LargeProductsAreMeasuredOnceForEveryShapeAndPass) {
+  if (!has_onednn()) GTEST_SKIP();
+  GraphBuilder builder;
+  ValueId x = builder.input("input", {512});
+  for (const char* name : {"fc_1", "fc_2"}) x = builder.linear(name, x, 512);
+  const Graph graph = builder.finish(builder.linear("small", x, 10));
+  int calls = 0;
+  MeasuredKernels measured({}, fake_timer(2, calls));
+  const KernelChoice choice = choose_kernels(graph, 64, &measured);
+  EXPECT_EQ(calls, 6);
+  for (const char* op : {"fc_1", "fc_1.GemmGradWeight", "fc_2", "fc_2.GemmGradInput", "fc_2.GemmGradWeight"})
+    EXPECT_EQ(choice.at(op), "simd") << op;
+  EXPECT_FALSE(choice.contains("fc_1.GemmGradInput")) << "that nobody wants";
+  EXPECT_FALSE(choice.contains("small.GemmGradInput")) << "which follows its op";
+  EXPECT_EQ(choose_kernels(graph, 64).at("fc_1"), "onednn") << "by rule";
+  // A run that goes on keeps what it was measured to be, gradients included.
+  MeasuredKernels others({}, fake_timer(0.5, calls));
+  const KeptKernels kept = keep_kernels(graph, 64, choice, choose_kernels(graph, 64, &others));
+  EXPECT_EQ(kept.choice, choice);
+  EXPECT_TRUE(kept.replaced.empty());
+}
+
 // 40 channels make no blocks of 16, so that the gradient of what has them is no image in blocks.
 TEST(Choice, AConvolutionOfAnImageWithoutBlocksIsMeasuredWithoutBlocks) {
   if (!has_onednn()) GTEST_SKIP();

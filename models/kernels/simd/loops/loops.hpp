@@ -32,6 +32,7 @@ struct Product {
   Index chunks = 1, a_chunk = 0, b_chunk = 0;
   // How far from what is read lies what is to be read soon, which is asked for meanwhile; or 0.
   Index a_ahead = 0, b_ahead = 0, c_ahead = 0;
+  Index b_ahead_row = 0;  // there; 0: b_row
 };
 
 // Adds A B^T to sums, where row i of A is `chunks` runs of `run` floats (a multiple of the lanes), runs

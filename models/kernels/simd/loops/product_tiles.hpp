@@ -52,17 +52,18 @@ inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
     }
   }
   const auto column = [&](Index at) { return at / kBlock * p.b_block + at % kBlock; };
+  const Index next_row = p.b_ahead_row == 0 ? p.b_row : p.b_ahead_row;
   for (Index chunk = 0; chunk < p.chunks; ++chunk) {
     const float* a = p.a + i * p.a_row + chunk * p.a_chunk;
     const float* b = p.b + column(j) + chunk * p.b_chunk;
-    for (Index k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row) {
+    const float* next = b + p.b_ahead;
+    for (Index k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row, next += next_row) {
       __builtin_prefetch(a + p.a_ahead, 0, 2);
       Floats row[kVectors];
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) {
-        const float* const from = b + column(v * kLanes);
-        __builtin_prefetch(from + p.b_ahead, 0, 2);
-        row[v] = load(from);
+        __builtin_prefetch(next + column(v * kLanes), 0, 2);
+        row[v] = load(b + column(v * kLanes));
       }
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
