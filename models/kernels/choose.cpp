@@ -31,6 +31,13 @@ struct TypedOp {
   std::vector<TensorType> inputs, outputs;
 
   KernelRequest request() const { return {.op = op, .inputs = inputs, .outputs = outputs}; }
+  std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (const auto* types : {&inputs, &outputs}) {
+      for (const TensorType& type : *types) sum += static_cast<std::int64_t>(type.bytes());
+    }
+    return sum;
+  }
 };
 
 constexpr const char* kWinograd = "simd/blocked-winograd";
@@ -157,7 +164,8 @@ class Chooser {
 
   // Which algorithm of a large convolution, or whose product, pass by pass.
   void measure(const Op& op) {
-    constexpr double kLeastFlops = 20e6;
+    constexpr double kLeastFlops = 20e6, kMostFlops = 50e9;  // neither too small nor too long
+    constexpr std::int64_t kMostBytes = 1 << 29;
     const std::string choice = choice_[op.name];
     if (!choice.starts_with("onednn")) return;
     const bool blocked = is_blocked_.contains(op.outputs[0]);
@@ -166,7 +174,8 @@ class Chooser {
         : blocked         ? std::vector<std::string>{choice + "-direct", kWinograd, kPlaces, kPointwise}
                           : std::vector{choice + "/direct"};
     for (const TypedOp& typed : training_ops(op, blocked)) {
-      if (op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs) < kLeastFlops) continue;
+      const double flops = op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs);
+      if (flops < kLeastFlops || flops > kMostFlops || typed.bytes() > kMostBytes) continue;
       choice_[typed.op.name] = measured_->fastest(typed.request(), algorithms);
     }
   }

@@ -45,17 +45,17 @@ class BlockPieces {
   void run(const Phases&... phases) const {
     if (pieces_ > 1) return (run_shared(phases), ...);
     constexpr Index kPasses = 2;  // over an element, at least
-    in_runs(blocks(), kPasses * s_.batch * s_.plane * kBlock, [&](Index block, Index count) {
-      for (Index c = block * kBlock; c < (block + count) * kBlock; c += kBlock)
+    in_runs(blocks(), kPasses * s_.batch * s_.plane * kImageBlock, [&](Index block, Index count) {
+      for (Index c = block * kImageBlock; c < (block + count) * kImageBlock; c += kImageBlock)
         ((phases.each(piece(c, 0)), phases.then(c)), ...);
     });
   }
 
   // The block's sums of all pieces.
   void add_up(const float* sums, Index first, float* total) const {
-    std::copy_n(sums + first, kBlock, total);
+    std::copy_n(sums + first, kImageBlock, total);
     for (Index piece = 1; piece < pieces_; ++piece) {
-      for (Index i = 0; i < kBlock; ++i) total[i] += sums[piece * s_.channels + first + i];
+      for (Index i = 0; i < kImageBlock; ++i) total[i] += sums[piece * s_.channels + first + i];
     }
   }
   // Where the sums of one kind lie, of `sums`.
@@ -64,17 +64,18 @@ class BlockPieces {
  private:
   static bool is_shared(const BatchNormShape& s) {
     constexpr Index kLeastPiece = 1024;
-    return s.channels / kBlock < kernel_threads() &&
-           s.plane * kBlock >= std::min(kLeastPiece, least_shared_work()) &&
+    return s.channels / kImageBlock < kernel_threads() &&
+           s.plane * kImageBlock >= std::min(kLeastPiece, least_shared_work()) &&
            s.batch * s.channels * s.plane >= 2 * least_shared_work();
   }
 
-  Index blocks() const { return s_.channels / kBlock; }
+  Index blocks() const { return s_.channels / kImageBlock; }
 
   template <typename Each, typename Then>
   void run_shared(const Phase<Each, Then>& phase) const {
-    in_parallel(pieces_ * blocks(), [&](Index i) { phase.each(piece(i % blocks() * kBlock, i / blocks())); });
-    for (Index c = 0; c < s_.channels; c += kBlock) phase.then(c);
+    in_parallel(pieces_ * blocks(),
+                [&](Index i) { phase.each(piece(i % blocks() * kImageBlock, i / blocks())); });
+    for (Index c = 0; c < s_.channels; c += kImageBlock) phase.then(c);
   }
 
   Piece piece(Index first, Index number) const {
@@ -100,12 +101,12 @@ void train_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool r
   float* const inverse = args.out(5);
   const auto end_mean = [&](Index first) {
     pieces.add_up(sums, first, mean + first);
-    for (Index c = first; c < first + kBlock; ++c) mean[c] /= count;
+    for (Index c = first; c < first + kImageBlock; ++c) mean[c] /= count;
   };
   const auto end_statistics = [&](Index first) {
-    alignas(64) float square[kBlock];
+    alignas(64) float square[kImageBlock];
     pieces.add_up(squares, first, square);
-    for (Index i = 0; i < kBlock; ++i) {
+    for (Index i = 0; i < kImageBlock; ++i) {
       const Index c = first + i;
       inverse[c] = 1 / std::sqrt(square[i] / count + s.epsilon);
       if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[c];
@@ -113,8 +114,8 @@ void train_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool r
     }
   };
   const auto normalize = [&](const Piece& of) {
-    alignas(64) float scale[kBlock];
-    for (Index i = 0; i < kBlock; ++i) scale[i] = args.in(1)[of.first + i] * inverse[of.first + i];
+    alignas(64) float scale[kImageBlock];
+    for (Index i = 0; i < kImageBlock; ++i) scale[i] = args.in(1)[of.first + i] * inverse[of.first + i];
     all.block_normalize(of.block, args.in(0) + of.begin, mean + of.first, scale, args.in(2) + of.first, relu,
                         args.out(0) + of.begin);
   };
@@ -130,8 +131,8 @@ void train_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool r
 void infer_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool relu, const Loops& all,
                       const Arguments& args) {
   const auto normalize = [&](const BlockPieces::Piece& of) {
-    alignas(64) float scale[kBlock];
-    for (Index i = 0; i < kBlock; ++i)
+    alignas(64) float scale[kImageBlock];
+    for (Index i = 0; i < kImageBlock; ++i)
       scale[i] = args.in(1)[of.first + i] / std::sqrt(args.in(4)[of.first + i] + s.epsilon);
     all.block_normalize(of.block, args.in(0) + of.begin, args.in(3) + of.first, scale, args.in(2) + of.first,
                         relu, args.out(0) + of.begin);
@@ -161,11 +162,11 @@ void batch_norm_grad(const BatchNormShape& s, const BlockPieces& pieces, const L
   float* const slope = mean_dy + s.channels;
   float* const factor = slope + s.channels;
   const auto end_sums = [&](Index first) {
-    alignas(64) float sum[kBlock];
-    alignas(64) float product[kBlock];
+    alignas(64) float sum[kImageBlock];
+    alignas(64) float product[kImageBlock];
     pieces.add_up(sums, first, sum);
     pieces.add_up(products, first, product);
-    for (Index i = 0; i < kBlock; ++i) {
+    for (Index i = 0; i < kImageBlock; ++i) {
       const ChannelGradient of = channel_gradient(s, args, first + i, sum[i], product[i]);
       mean_dy[first + i] = of.mean_dy;
       slope[first + i] = of.slope;
@@ -197,7 +198,7 @@ std::unique_ptr<Kernel> make_blocked_batch_norm_grad(const KernelRequest& reques
 BlockedPool blocked_pool(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);
   const Window& w = s.window;
-  return {.planes = s.planes / kBlock,
+  return {.planes = s.planes / kImageBlock,
           .in_h = s.in_h,
           .in_w = s.in_w,
           .out_h = s.out_h,
@@ -213,8 +214,8 @@ BlockedPool blocked_pool(const KernelRequest& request) {
 // body(some planes, where they begin in the input and in the output)
 template <typename Body>
 void for_planes(const BlockedPool& all, Body body) {
-  const Index in = all.in_h * all.in_w * kBlock;
-  const Index out = all.out_h * all.out_w * kBlock;
+  const Index in = all.in_h * all.in_w * kImageBlock;
+  const Index out = all.out_h * all.out_w * kImageBlock;
   in_runs(all.planes, in, [&](Index first, Index count) {
     BlockedPool some = all;
     some.planes = count;
@@ -261,13 +262,13 @@ std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
   const Index blocks = s[0] * s[1];
   const Index plane = s[2] * s[3];
   return lambda_kernel([=, &all = loops()](const Arguments& args) {
-    in_runs(blocks, plane * kBlock, [&](Index first, Index count) {
-      for (Index begin = first * plane * kBlock; begin < (first + count) * plane * kBlock;
-           begin += plane * kBlock) {
+    in_runs(blocks, plane * kImageBlock, [&](Index first, Index count) {
+      for (Index begin = first * plane * kImageBlock; begin < (first + count) * plane * kImageBlock;
+           begin += plane * kImageBlock) {
         if (to_blocked) {
-          all.transpose(kBlock, plane, args.in(0) + begin, plane, args.out(0) + begin, kBlock);
+          all.transpose(kImageBlock, plane, args.in(0) + begin, plane, args.out(0) + begin, kImageBlock);
         } else {
-          all.transpose(plane, kBlock, args.in(0) + begin, kBlock, args.out(0) + begin, plane);
+          all.transpose(plane, kImageBlock, args.in(0) + begin, kImageBlock, args.out(0) + begin, plane);
         }
       }
     });

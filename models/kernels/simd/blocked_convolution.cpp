@@ -1,5 +1,7 @@
 #include "models/kernels/simd/blocked_convolution.hpp"
 
+#include <algorithm>
+
 #include "models/graph/op_attributes.hpp"
 
 namespace rookery::simd {

@@ -48,11 +48,9 @@ struct RightOperand {
   }
 };
 
-constexpr Index kProductsATime = 16;  // of an operation in this arithmetic
-
 // C's rows on several threads; each element is one sum, whatever rows are done with it.
 void multiply_rows(const Loops& loops, const Product& all) {
-  constexpr Index kRows = 16;  // at a time, so that B is not read for a few of them
+  constexpr Index kRowsAtATime = 16;  // so that B is not read for a few of them
   in_runs(
       all.m, all.n * all.k / kProductsATime,
       [&](Index first, Index count) {
@@ -63,7 +61,7 @@ void multiply_rows(const Loops& loops, const Product& all) {
         if (some.rows != nullptr) some.rows += first;
         loops.multiply(some);
       },
-      kRows);
+      kRowsAtATime);
 }
 
 // C's panels on several threads: for few rows, so that each part of B is read by one of them.
@@ -73,6 +71,7 @@ void multiply_panels(const Loops& loops, const Product& all) {
     some.n = std::min(count * kPanel, all.n - first * kPanel);
     some.b += first * kPanel;
     some.c += first * kPanel;
+    if (some.columns != nullptr) some.columns += first * kPanel;
     loops.multiply(some);
   });
 }
@@ -154,13 +153,12 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
   // dY^T A [n, k] where B is stored transposed, else A^T dY [k, n].
-  if (!is_small(s)) {
+  if (!is_small(s) && request.op.outputs[0] != kNoValue) {
     const PackedProduct product = s.trans_b ? PackedProduct(s.n, s.k, s.m) : PackedProduct(s.k, s.n, s.m);
     return lambda_kernel(
         [s, product](const Arguments& args) {
           const Operand dy = columns_of(args.in(0), s.n), a = columns_of(args.in(1), s.k);
-          if (args.out(0) != nullptr)
-            product.run(s.trans_b ? dy : a, s.trans_b ? a : dy, nullptr, false, args.out(0), args.floats());
+          product.run(s.trans_b ? dy : a, s.trans_b ? a : dy, nullptr, false, args.out(0), args.floats());
           if (args.out(1) != nullptr) loops().column_sums(s.m, s.n, args.in(0), args.out(1));
         },
         product.scratch_bytes());

@@ -17,7 +17,7 @@ Index distance(const float* from, const float* to) {
          static_cast<std::intptr_t>(sizeof(float));
 }
 
-// to[depth][32]: a slice of some columns; behind the last one zeros.
+// to[depth][32]: a slice of some columns; behind the last one zeros, to a whole vector at least.
 void pack(const Operand& from, Range depth, Range columns, float* to) {
   constexpr Index kAhead = 64;  // rows that no processor expects
   const float* data = from.at(depth.begin, columns.begin);
@@ -25,7 +25,7 @@ void pack(const Operand& from, Range depth, Range columns, float* to) {
     return loops().transpose_whole(columns.size(), depth.size(), data, from.right, to, kPanel);
   for (Index k = 0; k < depth.size(); ++k, data += from.down, to += kPanel) {
     __builtin_prefetch(data + kAhead * from.down, 0, 2);
-    __builtin_prefetch(data + kAhead * from.down + kBlock, 0, 2);
+    __builtin_prefetch(data + kAhead * from.down + kImageBlock, 0, 2);
     if (columns.size() == kPanel) {
       std::memcpy(to, data, kPanel * sizeof(float));
     } else {
@@ -35,7 +35,7 @@ void pack(const Operand& from, Range depth, Range columns, float* to) {
 }
 
 Index slice_of(Index depth) {
-  const Index count = (depth + kMostDepth - 1) / kMostDepth;
+  const Index count = std::max<Index>((depth + kMostDepth - 1) / kMostDepth, 1);
   return (depth + count - 1) / count;
 }
 
@@ -54,7 +54,13 @@ struct PackedProduct::Step {
 };
 
 PackedProduct::PackedProduct(Index m, Index n, Index depth)
-    : loops_(loops()), m_(m), n_(n), depth_(depth), keeps_left_(m < n), slice_(slice_of(depth)) {}
+    : loops_(loops()),
+      m_(m),
+      n_(n),
+      depth_(depth),
+      keeps_left_(m < n),
+      slice_(slice_of(depth)),
+      places_(places_for(panels(passing()))) {}
 
 Index PackedProduct::kept() const {
   return std::min(m_, n_);
@@ -69,7 +75,7 @@ Index PackedProduct::panel_floats() const {
 }
 
 std::size_t PackedProduct::scratch_bytes() const {
-  return float_bytes((panels(kept()) + places_for(panels(passing()))) * panel_floats());
+  return float_bytes((panels(kept()) + places_) * panel_floats());
 }
 
 void PackedProduct::run(const Operand& a, const Operand& b, const float* row, bool relu, float* c,
@@ -80,7 +86,7 @@ void PackedProduct::run(const Operand& a, const Operand& b, const float* row, bo
       pack(step.keeps, step.depth, panel(i, kept()), scratch + i * panel_floats());
     });
     float* const of_places = scratch + panels(kept()) * panel_floats();
-    in_places(panels(passing()), places_for(panels(passing())), [&](Index place, Index i) {
+    in_places(panels(passing()), places_, [&](Index place, Index i) {
       pass(step, panel(i, passing()), of_places + place * panel_floats(), scratch);
     });
   });
@@ -119,7 +125,7 @@ void PackedProduct::multiply(const Step& step, Range rows, Range columns, const 
                   .a_ahead = keeps_left_ ? panel_floats() : 0,
                   .b_ahead = keeps_left_ ? 0 : panel_floats(),
                   .c_ahead = keeps_left_ ? kPanel * n_ : kPanel};
-  if (expects_next) {
+  if (expects_next && (slice_ == depth_ || !step.passes.is_transposed())) {
     product.b_ahead = distance(b, step.passes.at(step.depth.begin, columns.end));
     product.b_ahead_row = step.passes.is_transposed() ? kPanel : step.passes.down;
   }

@@ -51,7 +51,8 @@ class PackedProduct {
   const Loops& loops_;
   Index m_, n_, depth_;
   bool keeps_left_;
-  Index slice_;  // of the depth
+  Index slice_;   // of the depth
+  Index places_;  // of threads, for a passing panel each
 };
 
 }  // namespace rookery::simd

@@ -26,7 +26,6 @@ Index time_of(Index m, Index n) {
 }  // namespace
 
 Grid grid_of(Index rows, Index row_unit, Index columns, Index depth) {
-  constexpr Index kProductsATime = 16;  // of an operation in this arithmetic
   Grid best{{rows, row_unit, 1}, {columns, kChannelBlock, 1}};
   if (rows * columns * depth / kProductsATime < 2 * least_shared_work()) return best;
   const Index threads = kernel_threads();

@@ -1,6 +1,6 @@
-// Matrix products over channels of images in blocks, and how threads take parts of them: each a part of the
-// rows and of the columns, from end to end, so that it neither waits for others nor reads what they have just
-// written. Results do not depend on the parts. Internal to this back end.
+// Matrix products in panels, and how threads take parts of those over channels of images in blocks: each a
+// part of the rows and of the columns, from end to end, so that it neither waits for others nor reads what
+// they have just written. Results do not depend on the parts. Internal to this back end.
 #pragma once
 
 #include "models/graph/op_attributes.hpp"
@@ -11,11 +11,14 @@ namespace rookery::simd {
 
 // The rows and columns that a product takes at once; matrices lie in panels of so many columns.
 constexpr Index kRows = 8;
-static_assert(kBlock == kChannelBlock);
-constexpr Index kPanel = 2 * kBlock;
+static_assert(kImageBlock == kChannelBlock);
+constexpr Index kPanel = 2 * kImageBlock;
 constexpr Index panels(Index channels) {
   return (channels + kPanel - 1) / kPanel;
 }
+
+// Products in the time of an operation of other loops.
+constexpr Index kProductsATime = 16;
 
 struct Range {
   Index begin, end;

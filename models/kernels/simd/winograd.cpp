@@ -16,13 +16,13 @@ namespace {
 
 constexpr Index kTaps = 9;
 constexpr Index kTapBlock = kTaps * kChannelBlock;  // of the windows of a block of channels
-// Sizes of a slice. Tiles are transformed again for every slice of channels, unless one slice of either is
-// all of the part. Where the weights of all channels stay in a core's cache, a slice of tiles does, too.
-constexpr Index kLeastSliceFloats = 160 << 10;
-constexpr Index kSliceFloats = 5 << 19;
+// Matrices of one operand stay, in memory of this size for each thread at least and at most; the other's pass
+// by them in slices that stay in a core's cache.
+constexpr Index kLeastStayingFloats = 160 << 10;
+constexpr Index kMostStayingFloats = 5 << 19;
+constexpr Index kStayingFloatsOfAll = 8 << 20;
 constexpr Index kTilesAtATime = 16;
-constexpr Index kTilesOfGradient = 64;
-constexpr Index kMostFloats = 8 << 20;  // of the slices of all parts
+constexpr Index kTilesOfGradientAtATime = 64;
 
 Index apart(Index matrix) {
   return matrix + kChannelBlock;
@@ -64,7 +64,7 @@ struct Tiling {
   Index of_image() const { return (to.h + loops.tile - 1) / loops.tile * columns(); }
   Index tiles() const { return batch * of_image(); }
 
-  // body(row of the matrices, image, channel, first output's y and x) of the tiles [begin, end) and of each
+  // body(row of the matrices, image, channel, first output's y and x) of these tiles and of each
   // block of channels, one after the other as images lie in memory.
   template <typename Body>
   void for_tiles(Range tiles, Range channels, Body body) const {
@@ -104,14 +104,13 @@ Tiling tiling_of(const ConvShape& s, bool of_input) {
           .pad = pad};
 }
 
-// Of matrices for each thread, in floats.
-Index budget(Index parts) {
-  return std::clamp(kMostFloats / parts, kLeastSliceFloats, kSliceFloats);
+Index most_staying_floats(Index parts) {
+  return std::clamp(kStayingFloatsOfAll / parts, kLeastStayingFloats, kMostStayingFloats);
 }
 
-// n in slices of about `most`, of one size that is a multiple of kRows.
+// The size of slices of about `most`: nearly alike, a multiple of kRows.
 Index in_slices(Index n, Index most) {
-  const Index count = (n + most - 1) / most;
+  const Index count = std::max<Index>((n + most - 1) / most, 1);
   const Index slice = (n + count - 1) / count;
   return (slice + kRows - 1) / kRows * kRows;
 }
@@ -152,13 +151,14 @@ class Convolution {
   struct Slices {
     Index channels, tiles;
   };
-  // Kept are the fields of all tiles while channels pass by, panel by panel, or, where there are fewer of
-  // them, the weights of channels, while tiles do.
+  // The fields of all tiles stay while weights pass by, a panel of channels at a time, or, where there are
+  // fewer of them, the weights of channels while tiles do.
   Slices slices() const {
     const Index tiles = grid_.rows.largest(), channels = grid_.columns.largest();
     const Index floats = matrices() * depth();  // of a tile, and of a channel
-    if (tiles < channels && tiles * floats <= budget(grid_.count())) return {kPanel, in_slices(tiles, tiles)};
-    return {fitting_channels(channels, floats, budget(grid_.count())), in_slices(tiles, kTilesAtATime)};
+    const Index most = most_staying_floats(grid_.count());
+    if (tiles < channels && tiles * floats <= most) return {kPanel, in_slices(tiles, tiles)};
+    return {fitting_channels(channels, floats, most), in_slices(tiles, kTilesAtATime)};
   }
 
   struct Operands {
@@ -269,15 +269,14 @@ class WeightGradient {
   struct Slices {
     Index sources, tiles, results;
   };
-  // Kept are the tiles of dY while sources pass by, panel by panel, or, where that takes less, the sums of
-  // all windows, which each slice of tiles reads and writes.
+  // The tiles of dY stay while sources pass by, a panel at a time, or the sums of all windows while tiles do:
+  // those are read and written, so that they weigh twice.
   Slices slices() const {
     const Index tiles = tiling_.tiles(), sources = grid_.rows.largest();
     const Index floats = matrices() * results();  // of a tile, and of the windows of a source
-    if (tiles <= 2 * sources && tiles * floats <= budget(grid_.count()))
-      return {kPanel, in_slices(tiles, tiles), kPanel};
-    return {fitting_channels(sources, floats, budget(grid_.count())), in_slices(tiles, kTilesOfGradient),
-            results()};
+    const Index most = most_staying_floats(grid_.count());
+    if (tiles <= 2 * sources && tiles * floats <= most) return {kPanel, in_slices(tiles, tiles), kPanel};
+    return {fitting_channels(sources, floats, most), in_slices(tiles, kTilesOfGradientAtATime), results()};
   }
 
   void run_part(Range from, Range to, const float* x, const float* dy, float* dw, float* scratch) const {

@@ -110,11 +110,13 @@ TEST(Bf16, TakesProductsThatGain) {
   choice["winograd"] = "simd/blocked-winograd";
   choice["conv"] = "onednn/blocked";
   choice["conv.ConvGradInput"] = "onednn/direct";
+  choice["linear.GemmGradWeight"] = "simd";
   const std::string small = choice.at("matmul16");
   choice = in_bf16(graph, choice);
   EXPECT_EQ(choice.at("winograd"), "simd/blocked-winograd");
   EXPECT_TRUE(choice.at("conv").ends_with("bf16")) << choice.at("conv");
   EXPECT_FALSE(choice.contains("conv.ConvGradInput"));
+  EXPECT_FALSE(choice.contains("linear.GemmGradWeight"));
   EXPECT_EQ(choice.at("matmul16"), small);
   EXPECT_EQ(choice.at("matmul64"), "onednn/bf16");
   EXPECT_EQ(choice.at("linear"), "onednn/bf16");

@@ -183,10 +183,10 @@ TEST(Blocked, ConvByWinograd) {
       {5, 48, 2, 2, 32},  // one tile, whose padding is left out
       {3, 16, 2, 2, 16, {3, 3}, {1, 1}, {1, 1}, {2, 0, 0, 2}},
       {2, 16, 4, 4, 16, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
-      {9, 16, 12, 12, 16},     // threads take tiles
-      {1, 32, 2, 2, 160},      // or channels
-      {1, 1024, 4, 4, 80},     // tiles stay, channels pass by
-      {2, 288, 40, 50, 288}};  // several slices of channels and of tiles
+      {9, 16, 12, 12, 16},    // threads take tiles
+      {1, 32, 2, 2, 160},     // or channels
+      {1, 1024, 4, 4, 80},    // tiles stay, channels pass by
+      {1, 96, 40, 40, 800}};  // or tiles pass by, and channels in several slices
   for (const char* const* name = simd::loop_names(); *name != nullptr; ++name) {
     ASSERT_TRUE(simd::select_loops(*name));
     Random random(11);
@@ -215,10 +215,12 @@ TEST(Blocked, GradientOfThePointwiseConvolutionsWeight) {
       {3, 48, 5, 7, 16, one, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1, "NOTSET", false},
       {2, 32, 8, 8, 64, one, {2, 2}, {1, 1}, {0, 0, 0, 0}},
       {2, 16, 7, 9, 32, one, {3, 2}, {1, 1}, {0, 0, 0, 0}},
-      {3, 208, 16, 24, 80, one, {1, 1}, {1, 1}, {0, 0, 0, 0}},  // several slices of channels and of places,
-      {11, 16, 8, 8, 32, one, {1, 1}, {1, 1}, {0, 0, 0, 0}},    // of images,
-      {11, 16, 14, 14, 16, one, {2, 2}, {1, 1}, {0, 0, 0, 0}},  // of which some places are seen,
-      {1, 32, 50, 48, 16, one, {2, 2}, {1, 1}, {0, 0, 0, 0}}};  // and of these places
+      {3, 208, 16, 24, 80, one, {1, 1}, {1, 1}, {0, 0, 0, 0}},  // several slices of channels,
+      {2, 48, 24, 25, 32, one, {1, 1}, {1, 1}, {0, 0, 0, 0}},   // of places,
+      {11, 16, 8, 8, 32, one, {1, 1}, {1, 1}, {0, 0, 0, 0}},    // and of images;
+      {2, 208, 9, 9, 16, one, {2, 2}, {1, 1}, {0, 0, 0, 0}},    // where some places are seen
+      {11, 16, 14, 14, 16, one, {2, 2}, {1, 1}, {0, 0, 0, 0}},
+      {2, 32, 50, 48, 16, one, {2, 2}, {1, 1}, {0, 0, 0, 0}}};
   for (const char* const* name = simd::loop_names(); *name != nullptr; ++name) {
     ASSERT_TRUE(simd::select_loops(*name));
     Random random(13);

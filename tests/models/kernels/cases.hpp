@@ -138,10 +138,14 @@ inline std::vector<GemmSpec> gemm_specs() {
       {512, 96, 256, true, false, false},
       // So many terms in sums of the weight's gradient that a library may share them among threads.
       {2048, 256, 64},
-      // Sums in two parts: of the op, of the gradient of its input and of that of its weight.
+      // Sums in parts: of the op, of the gradient of its input and of that of its weight.
+      {40, 50, 2100},
       {70, 50, 1300},
       {40, 1100, 100, false, false, false},
       {1100, 48, 100},
+      // One row, and sums of one product.
+      {1, 2100, 2001},
+      {2100, 2001, 1},
   };
 }
 

@@ -5,7 +5,7 @@ namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
-constexpr Index kParts = kBlock / kLanes;  // vectors of a place
+constexpr Index kParts = kImageBlock / kLanes;  // vectors of a place
 constexpr Index kTogether = 4;  // places whose sums run side by side, to hide the latency of additions
 // Places of which one part is visited after the other, so that they are read from memory once.
 constexpr Index kRun = kParts == 1 ? Index{1} << 40 : 64;
@@ -30,9 +30,9 @@ void sum_places(const ChannelBlock& s, Term term, float* const (&out)[kSums]) {
       const Index image = n * s.stride + part * kLanes;
       Index i = first;
       for (; i + kTogether <= last; i += kTogether) {
-        for (Index t = 0; t < kTogether; ++t) term(sums[part][t], image + (i + t) * kBlock, part);
+        for (Index t = 0; t < kTogether; ++t) term(sums[part][t], image + (i + t) * kImageBlock, part);
       }
-      for (; i < last; ++i) term(sums[part][0], image + i * kBlock, part);
+      for (; i < last; ++i) term(sums[part][0], image + i * kImageBlock, part);
     });
     for (Index part = 0; part < kParts; ++part) {
       for (int k = 0; k < kSums; ++k) {
@@ -52,7 +52,7 @@ void for_places(const ChannelBlock& s, Visit visit) {
     for_runs(s.plane, [&](Index part, Index first, Index last) {
       const auto map = visit(part * kLanes);
       const Index image = n * s.stride + part * kLanes;
-      for (Index i = first; i < last; ++i) map(image + i * kBlock);
+      for (Index i = first; i < last; ++i) map(image + i * kImageBlock);
     });
   }
 }
@@ -98,11 +98,11 @@ template <typename Visit>
 void for_fields(const BlockedPool& s, Visit visit) {
   Index out = 0;
   for (Index plane = 0; plane < s.planes; ++plane) {
-    const Index in = plane * s.in_h * s.in_w * kBlock;
+    const Index in = plane * s.in_h * s.in_w * kImageBlock;
     for (Index row = 0; row < s.out_h; ++row) {
-      for (Index column = 0; column < s.out_w; ++column, out += kBlock) {
+      for (Index column = 0; column < s.out_w; ++column, out += kImageBlock) {
         const Field field(s, row, column);
-        for (Index part = 0; part < kBlock; part += kLanes) visit(in + part, out + part, field);
+        for (Index part = 0; part < kImageBlock; part += kLanes) visit(in + part, out + part, field);
       }
     }
   }
@@ -112,11 +112,11 @@ void for_fields(const BlockedPool& s, Visit visit) {
 template <typename Visit>
 void for_averages(const AveragePool& s, Visit visit) {
   Index out = 0;
-  for (Index block = 0; block < s.planes / kBlock; ++block) {
-    const Index in = block * s.in_h * s.in_w * kBlock;
+  for (Index block = 0; block < s.planes / kImageBlock; ++block) {
+    const Index in = block * s.in_h * s.in_w * kImageBlock;
     for (Index row = 0; row < s.out_h; ++row) {
-      for (Index column = 0; column < s.out_w; ++column, out += kBlock) {
-        for (Index part = 0; part < kBlock; part += kLanes)
+      for (Index column = 0; column < s.out_w; ++column, out += kImageBlock) {
+        for (Index part = 0; part < kImageBlock; part += kLanes)
           visit(in + part, out + part, s.rows[row], s.columns[column]);
       }
     }
@@ -178,7 +178,7 @@ void blocked_max_pool(const BlockedPool& s, const float* x, float* y, std::uint8
     Floats best{};
     Ints index = Ints{} - 1;
     field.for_taps(s, [&](Index place, std::int32_t tap) {
-      const Floats value = load(x + in + place * kBlock);
+      const Floats value = load(x + in + place * kImageBlock);
       const Ints better = (value > best) | (value != value) | (index < 0);
       best = better ? value : best;
       index = better ? Ints{} + tap : index;
@@ -191,13 +191,13 @@ void blocked_max_pool(const BlockedPool& s, const float* x, float* y, std::uint8
 void blocked_max_pool_grad(const BlockedPool& s, const float* dy, const std::uint8_t* window, float* dx) {
   const bool tiles = s.stride_h == s.kernel_h && s.stride_w == s.kernel_w && s.pad_top == 0 &&
                      s.pad_left == 0 && s.out_h * s.stride_h == s.in_h && s.out_w * s.stride_w == s.in_w;
-  const Index bytes = s.planes * s.in_h * s.in_w * kBlock * static_cast<Index>(sizeof(float));
+  const Index bytes = s.planes * s.in_h * s.in_w * kImageBlock * static_cast<Index>(sizeof(float));
   if (!tiles) __builtin_memset(dx, 0, bytes);
   for_fields(s, [&](Index in, Index out, const Field& field) {
     const Floats gradient = load(dy + out);
     const Ints index = load_bytes(window + out);
     field.for_taps(s, [&](Index place, std::int32_t tap) {
-      float* to = dx + in + place * kBlock;
+      float* to = dx + in + place * kImageBlock;
       const Floats share = index == tap ? gradient : Floats{};
       store(to, tiles ? share : load(to) + share);
     });
@@ -209,7 +209,8 @@ void blocked_average_pool(const AveragePool& s, const float* x, float* y) {
     Floats sum{};
     for (Index i = row.begin; i < row.end; ++i) {
       Floats of_row{};
-      for (Index j = column.begin; j < column.end; ++j) of_row += load(x + in + (i * s.in_w + j) * kBlock);
+      for (Index j = column.begin; j < column.end; ++j)
+        of_row += load(x + in + (i * s.in_w + j) * kImageBlock);
       sum += of_row;
     }
     store(y + out, sum / static_cast<float>(row.count * column.count));
@@ -223,7 +224,7 @@ void blocked_average_pool_grad(const AveragePool& s, const float* dy, float* dx)
     const Floats share = load(dy + out) / static_cast<float>(row.count * column.count);
     for (Index i = row.begin; i < row.end; ++i) {
       for (Index j = column.begin; j < column.end; ++j) {
-        float* to = dx + in + (i * s.in_w + j) * kBlock;
+        float* to = dx + in + (i * s.in_w + j) * kImageBlock;
         store(to, load(to) + share);
       }
     }

@@ -11,7 +11,7 @@ namespace rookery::simd {
 
 using Index = std::int64_t;
 
-constexpr Index kBlock = 16;  // channels of images in blocks
+constexpr Index kImageBlock = 16;  // channels of a place of an image in blocks
 
 // C = init + A B for row-major C, rectified where asked. A(i, j) lies at a[i * a_row + j * a_column]. Rows of
 // B are b_row apart and can be read up to the next multiple of lanes(); so can those of `columns`. The depth
@@ -27,12 +27,12 @@ struct Product {
   const float* rows = nullptr;     // init of each row, or nothing
   const float* columns = nullptr;  // init of each column, or nothing
   bool relu = false;
-  bool accumulates = false;  // C is added to the init
-  Index b_block = kBlock;    // from one block of columns of B to the next
+  bool accumulates = false;     // C is added to the init
+  Index b_block = kImageBlock;  // from one block of columns of B to the next
   Index chunks = 1, a_chunk = 0, b_chunk = 0;
-  // How far from what is read lies what is to be read soon, which is asked for meanwhile; or 0.
+  // How far from what is read, or written, lies what is to be soon, which is asked for meanwhile; 0: nothing.
   Index a_ahead = 0, b_ahead = 0, c_ahead = 0;
-  Index b_ahead_row = 0;  // there; 0: b_row
+  Index b_ahead_row = 0;  // b_row of what lies there; 0: the same
 };
 
 // Adds A B^T to sums, where row i of A is `chunks` runs of `run` floats (a multiple of the lanes), runs

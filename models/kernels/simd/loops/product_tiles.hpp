@@ -20,8 +20,8 @@ constexpr int kTileVectors = 2;
 // sum + a * b.
 using PlusProduct = Floats (*)(Floats sum, Floats a, Floats b);
 
-// Rows [i, i + kRows) and columns [j, j + columns) of C. Only where all loops are unrolled do its sums stay
-// in registers.
+// Rows [i, i + kRows) and columns [j, j + columns) of C. Only in one function all of whose loops are unrolled
+// do the sums stay in registers.
 template <PlusProduct plus, int kRows, int kVectors>
 inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
   float* const c = p.c + i * p.c_row + j;
@@ -51,7 +51,7 @@ inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
       for (int v = 0; v < kVectors; ++v) __builtin_prefetch(c + r * p.c_row + v * kLanes + p.c_ahead, 1, 2);
     }
   }
-  const auto column = [&](Index at) { return at / kBlock * p.b_block + at % kBlock; };
+  const auto column = [&](Index at) { return at / kImageBlock * p.b_block + at % kImageBlock; };
   const Index next_row = p.b_ahead_row == 0 ? p.b_row : p.b_ahead_row;
   for (Index chunk = 0; chunk < p.chunks; ++chunk) {
     const float* a = p.a + i * p.a_row + chunk * p.a_chunk;

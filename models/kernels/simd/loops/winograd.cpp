@@ -181,10 +181,10 @@ inline void prefetch(float* matrices, Index step) {
 template <typename Transform>
 void spread_tile(const WinogradTile& tile, const float* image, float* matrices, Index step) {
   prefetch<Transform>(matrices, step);
-  for (Index lane = 0; lane < kBlock; lane += kLanes) {
+  for (Index lane = 0; lane < kImageBlock; lane += kLanes) {
     const auto read = [&](Index i, Index j) {
       const bool inside = i >= tile.top && i < tile.bottom && j >= tile.left && j < tile.right;
-      return inside ? load(image + (tile.place + i * tile.row + j) * kBlock + lane) : Floats{};
+      return inside ? load(image + (tile.place + i * tile.row + j) * kImageBlock + lane) : Floats{};
     };
     transform<Transform>(read, [&](Index i, Index j, Floats vector) {
       store(matrices + (i * Transform::kTo + j) * step + lane, vector);
@@ -195,7 +195,7 @@ void spread_tile(const WinogradTile& tile, const float* image, float* matrices, 
 template <typename Transform>
 void write_tile(const WinogradTile& tile, const float* matrices, Index step, const float* bias, bool relu,
                 float* y) {
-  for (Index lane = 0; lane < kBlock; lane += kLanes) {
+  for (Index lane = 0; lane < kImageBlock; lane += kLanes) {
     const Floats shift = bias == nullptr ? Floats{} : load(bias + lane);
     const auto read = [&](Index i, Index j) {
       return load(matrices + (i * Transform::kFrom + j) * step + lane);
@@ -203,7 +203,7 @@ void write_tile(const WinogradTile& tile, const float* matrices, Index step, con
     transform<Transform>(read, [&](Index i, Index j, Floats sum) {
       if (i < tile.top || i >= tile.bottom || j < tile.left || j >= tile.right) return;
       sum += shift;
-      store(y + (tile.place + i * tile.row + j) * kBlock + lane, relu ? rectified(sum) : sum);
+      store(y + (tile.place + i * tile.row + j) * kImageBlock + lane, relu ? rectified(sum) : sum);
     });
   }
 }
@@ -211,10 +211,10 @@ void write_tile(const WinogradTile& tile, const float* matrices, Index step, con
 template <typename Transform>
 void spread_windows(const float* taps, bool turned, float* matrices, Index step) {
   prefetch<Transform>(matrices, step);
-  for (Index lane = 0; lane < kBlock; lane += kLanes) {
+  for (Index lane = 0; lane < kImageBlock; lane += kLanes) {
     const auto read = [&](Index i, Index j) {
       const Index tap = i * 3 + j;
-      return load(taps + (turned ? 8 - tap : tap) * kBlock + lane);
+      return load(taps + (turned ? 8 - tap : tap) * kImageBlock + lane);
     };
     transform<Transform>(read, [&](Index i, Index j, Floats vector) {
       store(matrices + (i * Transform::kTo + j) * step + lane, vector);
@@ -224,12 +224,13 @@ void spread_windows(const float* taps, bool turned, float* matrices, Index step)
 
 template <typename Transform>
 void write_windows(const float* matrices, Index step, float* taps) {
-  for (Index lane = 0; lane < kBlock; lane += kLanes) {
+  for (Index lane = 0; lane < kImageBlock; lane += kLanes) {
     const auto read = [&](Index i, Index j) {
       return load(matrices + (i * Transform::kFrom + j) * step + lane);
     };
-    transform<Transform>(
-        read, [&](Index i, Index j, Floats vector) { store(taps + (i * 3 + j) * kBlock + lane, vector); });
+    transform<Transform>(read, [&](Index i, Index j, Floats vector) {
+      store(taps + (i * 3 + j) * kImageBlock + lane, vector);
+    });
   }
 }
 
