@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <thread>
 
 #include "models/base/error.hpp"
 #include "models/graph/ops/builder.hpp"
+#include "models/kernels/backend.hpp"
 #include "models/kernels/choose.hpp"
 #include "models/kernels/measured.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
@@ -189,6 +191,27 @@ TEST(Choice, LargeProductsAreMeasuredOnceForEveryShapeAndPass) {
   const KeptKernels kept = keep_kernels(graph, 64, choice, choose_kernels(graph, 64, &others));
   EXPECT_EQ(kept.choice, choice);
   EXPECT_TRUE(kept.replaced.empty());
+}
+
+TEST(Choice, WhatTakesLongIsTimedFewTimesAndWhatTakesVeryLongNever) {
+  Random random(8);
+  const OpCase gemm = gemm_case({2, 3, 4}, random);
+  int runs = 0;
+  const auto slow = lambda_kernel([&runs](const Arguments&) {
+    ++runs;
+    const std::clock_t begin = std::clock();
+    while (std::clock() - begin < CLOCKS_PER_SEC / 8) {
+    }
+  });
+  const std::vector<TensorType> inputs = gemm.input_types();
+  EXPECT_GT(time_kernel(*slow, {.op = gemm.op, .inputs = inputs, .outputs = gemm.outputs}), 0.1);
+  EXPECT_EQ(runs, 3);
+
+  if (!has_onednn()) return;
+  GraphBuilder builder;
+  const Graph graph = builder.finish(builder.linear("head", builder.input("input", {4096}), 65536));
+  MeasuredKernels measured({}, [](Kernel&, const KernelRequest&) -> double { throw BugError("timed"); });
+  EXPECT_EQ(choose_kernels(graph, 4096, &measured).at("head"), "onednn");
 }
 
 // 40 channels make no blocks of 16, so that the gradient of what has them is no image in blocks.
