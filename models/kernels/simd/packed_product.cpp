@@ -34,11 +34,6 @@ void pack(const Operand& from, Range depth, Range columns, float* to) {
   }
 }
 
-Index slice_of(Index depth) {
-  const Index count = std::max<Index>((depth + kMostDepth - 1) / kMostDepth, 1);
-  return (depth + count - 1) / count;
-}
-
 Range panel(Index i, Index columns) {
   return {i * kPanel, std::min((i + 1) * kPanel, columns)};
 }
@@ -59,7 +54,7 @@ PackedProduct::PackedProduct(Index m, Index n, Index depth)
       n_(n),
       depth_(depth),
       keeps_left_(m < n),
-      slice_(slice_of(depth)),
+      slice_(even_slice(depth, kMostDepth)),
       places_(places_for(panels(passing()))) {}
 
 Index PackedProduct::kept() const {

@@ -53,8 +53,9 @@ class PointwiseGradient {
   template <typename Body>
   void for_places(Body body) const {
     const Index plane = s_.out_plane();
-    for_slices({0, s_.batch}, std::max<Index>(kMostPlaces / plane, 1), [&](Index image, Index end) {
-      for_slices({0, plane}, kMostPlaces, [&](Index place, Index last) {
+    const Index images = even_slice(s_.batch, std::max<Index>(kMostPlaces / plane, 1));
+    for_slices({0, s_.batch}, images, [&](Index image, Index end) {
+      for_slices({0, plane}, even_slice(plane, kMostPlaces), [&](Index place, Index last) {
         body(Slice{image, end - image, place, last - place});
       });
     });

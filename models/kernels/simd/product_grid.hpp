@@ -32,6 +32,12 @@ void for_slices(Range range, Index size, Body body) {
     body(begin, begin + size < range.end ? begin + size : range.end);
 }
 
+// The size of slices of n, nearly alike, of at most so many.
+constexpr Index even_slice(Index n, Index most) {
+  const Index count = n > most ? (n + most - 1) / most : 1;
+  return (n + count - 1) / count;
+}
+
 // n in so many parts, each of whole units but for the last.
 struct Parts {
   Index n, unit, parts;

@@ -108,11 +108,9 @@ Index most_staying_floats(Index parts) {
   return std::clamp(kStayingFloatsOfAll / parts, kLeastStayingFloats, kMostStayingFloats);
 }
 
-// The size of slices of about `most`: nearly alike, a multiple of kRows.
-Index in_slices(Index n, Index most) {
-  const Index count = std::max<Index>((n + most - 1) / most, 1);
-  const Index slice = (n + count - 1) / count;
-  return (slice + kRows - 1) / kRows * kRows;
+// The size of slices of tiles, a multiple of the rows that a product takes at once.
+Index tile_slice(Index tiles, Index most) {
+  return (even_slice(tiles, most) + kRows - 1) / kRows * kRows;
 }
 
 // Whole panels of channels whose matrices of `floats` a channel fit.
@@ -157,8 +155,8 @@ class Convolution {
     const Index tiles = grid_.rows.largest(), channels = grid_.columns.largest();
     const Index floats = matrices() * depth();  // of a tile, and of a channel
     const Index most = most_staying_floats(grid_.count());
-    if (tiles < channels && tiles * floats <= most) return {kPanel, in_slices(tiles, tiles)};
-    return {fitting_channels(channels, floats, most), in_slices(tiles, kTilesAtATime)};
+    if (tiles < channels && tiles * floats <= most) return {kPanel, tile_slice(tiles, tiles)};
+    return {fitting_channels(channels, floats, most), tile_slice(tiles, kTilesAtATime)};
   }
 
   struct Operands {
@@ -275,8 +273,8 @@ class WeightGradient {
     const Index tiles = tiling_.tiles(), sources = grid_.rows.largest();
     const Index floats = matrices() * results();  // of a tile, and of the windows of a source
     const Index most = most_staying_floats(grid_.count());
-    if (tiles <= 2 * sources && tiles * floats <= most) return {kPanel, in_slices(tiles, tiles), kPanel};
-    return {fitting_channels(sources, floats, most), in_slices(tiles, kTilesOfGradientAtATime), results()};
+    if (tiles <= 2 * sources && tiles * floats <= most) return {kPanel, tile_slice(tiles, tiles), kPanel};
+    return {fitting_channels(sources, floats, most), tile_slice(tiles, kTilesOfGradientAtATime), results()};
   }
 
   void run_part(Range from, Range to, const float* x, const float* dy, float* dw, float* scratch) const {
