@@ -81,7 +81,7 @@ std::string measured_machine() {
 
 double time_kernel(Kernel& kernel, const KernelRequest& request) {
   constexpr int kRuns = 5;
-  constexpr double kEnoughSeconds = 0.2;  // of large ones
+  constexpr double kEnoughSeconds = 0.2;  // after which two timed runs do
   const std::vector<Tensor> inputs = everyday_numbers(request.inputs);
   std::vector<Tensor> outputs = everyday_numbers(request.outputs);
   std::vector<ConstTensorView> input_views;

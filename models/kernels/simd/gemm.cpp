@@ -85,9 +85,8 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
     return lambda_kernel(
         [s, relu, product](const Arguments& args) {
           const float* const stored = args.in(1);
-          product.run(rows_of(args.in(0), s.m, s.k),
-                      s.trans_b ? rows_of(stored, s.n, s.k) : columns_of(stored, s.n), args.in(2), relu,
-                      args.out(0), args.floats());
+          product.run(rows_of(args.in(0), s.k), s.trans_b ? rows_of(stored, s.k) : columns_of(stored, s.n),
+                      args.in(2), relu, args.out(0), args.floats());
         },
         product.scratch_bytes());
   }
@@ -126,9 +125,8 @@ std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request) {
     return lambda_kernel(
         [s, product](const Arguments& args) {
           const float* const stored = args.in(1);
-          product.run(rows_of(args.in(0), s.m, s.n),
-                      s.trans_b ? columns_of(stored, s.k) : rows_of(stored, s.k, s.n), nullptr, false,
-                      args.out(0), args.floats());
+          product.run(rows_of(args.in(0), s.n), s.trans_b ? columns_of(stored, s.k) : rows_of(stored, s.n),
+                      nullptr, false, args.out(0), args.floats());
         },
         product.scratch_bytes());
   }

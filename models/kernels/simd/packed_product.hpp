@@ -14,18 +14,18 @@ namespace rookery::simd {
 // data[k * down + j * right], one of which is 1.
 struct Operand {
   const float* data;
-  Index columns, down, right;
+  Index down, right;
 
   bool is_transposed() const { return right != 1; }
   const float* at(Index k, Index j) const { return data + k * down + j * right; }
 };
 
-// A matrix [rows, columns] as an operand: its rows, or its columns.
-inline Operand rows_of(const float* data, Index rows, Index columns) {
-  return {data, rows, 1, columns};
+// A matrix of so many columns as an operand: its rows, or its columns.
+inline Operand rows_of(const float* data, Index columns) {
+  return {data, 1, columns};
 }
 inline Operand columns_of(const float* data, Index columns) {
-  return {data, columns, columns, 1};
+  return {data, columns, 1};
 }
 
 class PackedProduct {
