@@ -231,8 +231,7 @@ void IoLoop::keep_unread(SendStream& stream) {
 
 void IoLoop::part_from(int peer) {
   peers_[peer].to_local.end_session();
-  peers_[peer].from_local.reset();
-  misses_descriptors_.fill(true);
+  receive_locally(peer, std::nullopt);
   for (const Channel channel : channels_of(peer)) {
     ChannelState& each = state_of(peer, channel);
     const bool says_farewell = channel == Channel::kControl && each.outgoing.is_connected();

@@ -270,10 +270,16 @@ void IoLoop::serve_local(int peer) {
       warnings_.warn(fmt::format("dropped a packet from {}: {}", peers_[peer].name, error.what()), now_);
     }
   }
-  if (from && from->is_closed()) {
-    from.reset();
-    misses_descriptors_.fill(true);
-  }
+  if (from && from->is_closed()) receive_locally(peer, std::nullopt);
+}
+
+// The peer has a copy of the socket.
+void IoLoop::receive_locally(int peer, std::optional<LocalReceiver> from) {
+  std::optional<LocalReceiver>& before = peers_[peer].from_local;
+  for (DescriptorSet& each : descriptors_)
+    if (before) each.remove(before->descriptor());
+  before = std::move(from);
+  misses_descriptors_.fill(true);
 }
 
 void IoLoop::serve_router() {
@@ -417,7 +423,13 @@ void IoLoop::open(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
   each.reopen_at.reset();
   if (each.outgoing.connector() == nullptr) return;  // the peer opens
-  each.outgoing.open();
+  try {
+    each.outgoing.open();
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EMFILE && error.num() != ENFILE) throw;
+    warnings_.warn(fmt::format("cannot connect to {} now: {}", peers_[peer].name, error.what()), now_);
+    return reopen_later(peer, channel);  // others free theirs meanwhile, as the connection before does
+  }
   misses_descriptors_.fill(true);
   begin_session(peer, channel);
 }

@@ -140,6 +140,8 @@ class IoLoop {
   void serve_sockets();
   // Until there is no more, or a group's thread has what it waits for.
   void serve_local(int peer);
+  // From here on from this one; none: not at all.
+  void receive_locally(int peer, std::optional<LocalReceiver> from);
   void serve_router();
   void serve_connectors();
   void serve_admission();

@@ -113,8 +113,7 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   named->is_misfit = false;
   if (first) {
     named->is_proven = false;
-    named->from_local.reset();
-    misses_descriptors_.fill(true);
+    receive_locally(peer, std::nullopt);
     for (ChannelState& each : named->channels) {  // what the one before has sent counts no longer
       bindings_.erase(each.incoming);
       each.incoming.clear();
@@ -131,11 +130,10 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
     state.incoming = received.connection;
     bindings_[received.connection] = {peer, hello.channel};
   }
-  std::optional<LocalReceiver>& from_local = named->from_local;
+  const std::optional<LocalReceiver>& from_local = named->from_local;
   if (shares_memory() && hello.channel == Channel::kData &&
       (!from_local || from_local->memory().offer() != hello.memory)) {
-    from_local = LocalReceiver::open(hello.memory);
-    misses_descriptors_.fill(true);
+    receive_locally(peer, LocalReceiver::open(hello.memory));
   }
   tell_of<event::PeerCame>(peer, hello.nonce);
   if (is_new && !named->who.reachable) {

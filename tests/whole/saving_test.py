@@ -72,6 +72,9 @@ class Saving(WholeTest):
 
     @unittest.skipIf(os.environ.get("ROOKERY_SANITIZED"), "a sanitizer's checks take descriptors themselves")
     def test_without_free_descriptors_weights_are_saved(self):
+        # What stands stays, however long a silence: the limit is below numbers that a new connection needs.
+        self.write_settings(epochs=EPOCHS, peer_timeout_seconds=600)
+        self.run_program("clusterize")
         providers = self.start_providers(3)
         self.wait_for_steps(5)
         for process in providers.values():  # those that are open stay

@@ -10,9 +10,13 @@
 
 namespace rookery {
 
-void DescriptorSet::assign(std::span<const int> descriptors) {
-  epoll_ = Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+DescriptorSet::DescriptorSet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw TransportError(fmt::format("no epoll descriptor: {}", std::strerror(errno)));
+}
+
+void DescriptorSet::assign(std::span<const int> descriptors) {
+  for (const int before : descriptors_) remove(before);
+  descriptors_.assign(descriptors.begin(), descriptors.end());
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     if (descriptors[i] < 0) continue;
     epoll_event event{.events = EPOLLIN, .data = {.u64 = i}};
@@ -20,6 +24,11 @@ void DescriptorSet::assign(std::span<const int> descriptors) {
       throw TransportError(
           fmt::format("descriptor {} cannot be waited for: {}", descriptors[i], std::strerror(errno)));
   }
+}
+
+// The kernel itself removes what is closed; another one may have its number since.
+void DescriptorSet::remove(int descriptor) {
+  if (descriptor >= 0) ::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, descriptor, nullptr);
 }
 
 std::span<const std::size_t> DescriptorSet::wait(int milliseconds) {

@@ -14,9 +14,14 @@ namespace rookery {
 // One thread at a time.
 class DescriptorSet {
  public:
-  // From here on these, and none of those before; -1 is nothing. One that is closed may seem readable until
-  // there are others. Error where the kernel gives none.
+  // Of none. TransportError where the kernel gives no descriptor; later none is needed any more.
+  DescriptorSet();
+  // From here on these, and none of those before; -1 is nothing. TransportError where one cannot be waited
+  // for.
   void assign(std::span<const int> descriptors);
+  // Not this one from here on; any thread. Needed before it is closed only where another process has a copy
+  // of it: it would seem readable for ever.
+  void remove(int descriptor);
   // The places among them of those that can be read now, or within so many milliseconds; some of them where
   // there are many. Valid until the next call.
   std::span<const std::size_t> wait(int milliseconds);
@@ -24,6 +29,7 @@ class DescriptorSet {
  private:
   static constexpr std::size_t kMostAtOnce = 64;
   Descriptor epoll_;
+  std::vector<int> descriptors_;
   std::array<std::size_t, kMostAtOnce> readable_{};
 };
 

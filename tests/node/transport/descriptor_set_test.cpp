@@ -1,10 +1,12 @@
 #include "node/transport/threads/descriptor_set.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <memory>
 #include <vector>
 
+#include "node/transport/local/descriptor.hpp"
 #include "node/transport/threads/waker.hpp"
 
 namespace rookery {
@@ -36,6 +38,20 @@ TEST(DescriptorSet, ForgetsThoseBefore) {
   EXPECT_THAT(set.wait(0), IsEmpty());
   now.wake_up();
   EXPECT_THAT(set.wait(1000), ElementsAre(0));
+}
+
+TEST(DescriptorSet, TellsNothingOfWhatWasRemovedAndHasACopyElsewhere) {
+  Waker here;
+  DescriptorSet set;
+  Descriptor copy(::dup(here.descriptor()));
+  set.assign(std::vector{copy.number()});
+  here.wake_up();
+  EXPECT_THAT(set.wait(1000), ElementsAre(0));
+  set.remove(copy.number());
+  copy.reset();
+  EXPECT_THAT(set.wait(0), IsEmpty());
+  set.assign(std::vector{-1, here.descriptor()});
+  EXPECT_THAT(set.wait(1000), ElementsAre(1));
 }
 
 TEST(DescriptorSet, TellsOfManyInTurns) {

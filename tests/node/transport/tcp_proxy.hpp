@@ -99,6 +99,7 @@ class TcpProxy {
 
   void accept_one() {
     const int from = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (from < 0) return;  // no descriptor is free
     const int to = new_socket();
     const sockaddr_in target = loopback(target_.port);
     if (::connect(to, reinterpret_cast<const sockaddr*>(&target), sizeof target) != 0) {
