@@ -1,25 +1,38 @@
 // Attention and its gradient; formulas as in eigen/attention.cpp. One head after the other, and of a head one
-// block of rows: its scores stay in the cache, and no more of them are ever in memory.
+// block of rows: its scores stay in the cache, and no more of them are ever in memory. Where rows see what
+// comes before them alone, a block is worked on in strips of a few rows, which compute less that is not seen.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "models/base/rng.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/attention_shape.hpp"
-#include "models/kernels/simd/loops/loops.hpp"
-#include "models/kernels/threads.hpp"
+#include "models/kernels/simd/product_grid.hpp"
 
 namespace rookery::simd {
 namespace {
 
 constexpr Index kScoresInCache = 32768;  // of one of the up to three matrices of a block
 constexpr Index kMostRows = 256;
-constexpr Index kMostCausalRows = 64;  // shorter blocks compute less that is not seen
+constexpr Index kStrip = 16;  // blocks and strips are multiples of it, or all rows
+constexpr Index kMostOfAStrip = 64;
 
-// A matrix as the right operand of a product: rows by columns, readable up to whole vectors.
-struct Right {
+// Rows of a head's matrix.
+struct Rows {
+  float* data;
+  Index row;
+};
+struct ConstRows {
   const float* data;
   Index row;
+  const float* at(Index i) const { return data + i * row; }
+};
+
+// The head that is worked on, and its memory.
+struct Head {
+  Index batch, head;
+  float* memory;
 };
 
 class Attention {
@@ -29,179 +42,155 @@ class Attention {
         key_(rng_key(request.seed, request.op.text("forward", request.op.name))),
         loops_(loops()),
         places_(places_for(s_.batch * s_.heads)) {
-    block_rows_ =
-        std::clamp<Index>(kScoresInCache / s_.stride(), 16, s_.is_causal ? kMostCausalRows : kMostRows);
-    block_rows_ = std::min(block_rows_, s_.rows);
-    const Index scores = block_rows_ * s_.stride();  // whole vectors, see AttentionRows
-    keys_ = take(s_.depth * s_.stride());
-    scores_ = take(scores);
-    if (s_.drops) dropped_ = take(scores);
-    if (s_.drops) mask_ = take(scores / 4);
-    if (!backward) {
-      values_ = take(padded_size(s_.columns, s_.width));
-      return;
-    }
-    values_ = take(s_.width * s_.stride());
-    slopes_ = take(scores);
-    plain_keys_ = take(padded_size(s_.columns, s_.depth));
-    queries_ = take(padded_size(s_.rows, s_.depth));
-    outputs_ = take(padded_size(s_.rows, s_.width));
+    const Index most = std::clamp<Index>(kScoresInCache / s_.stride(), kStrip, kMostRows);
+    block_rows_ = std::min(most / kStrip * kStrip, s_.rows);
+    strip_rows_ = block_rows_;
+    if (s_.is_causal)
+      strip_rows_ = std::min(std::clamp(s_.rows / 8 / kStrip * kStrip, kStrip, kMostOfAStrip), block_rows_);
+    if (!backward) block_rows_ = strip_rows_;
+    lay_out(backward);
   }
 
   std::size_t scratch_bytes() const { return float_bytes(floats_ * places_); }
 
   void forward(const Arguments& args) const {
     const AttentionOperands all = attention_operands(s_, args, 0);
-    for_each_head([&](Index b, Index h, Index place) {
-      float* const scratch = args.floats() + place * floats_;
-      loops_.transpose_whole(s_.columns, s_.depth, all.k + s_.k.at(b, h), s_.k.row, scratch + keys_,
-                             s_.stride());
-      const Right v = right(all.v + s_.v.at(b, h), s_.v.row, s_.columns, s_.width, scratch + values_);
-      for (Index first = 0; first < s_.rows; first += block_rows_) {
-        const AttentionRows rows = block(first);
-        float* weights = scratch + scores_;
-        score(args, 3, b, h, first, rows, all.q, scratch);
-        float* log_sums = args.out(1);
-        loops_.attention_softmax(rows, weights,
-                                 log_sums == nullptr ? nullptr : log_sums + s_.statistic(b, h) + first);
-        if (s_.drops) {
-          drop(args, b, h, first, rows.rows, weights, scratch + dropped_, scratch);
-          weights = scratch + dropped_;
-        }
-        loops_.multiply({.m = rows.rows,
-                         .n = s_.width,
-                         .k = rows.columns,
-                         .a = weights,
-                         .a_row = rows.stride,
-                         .a_column = 1,
-                         .b = v.data,
-                         .b_row = v.row,
-                         .c = args.out(0) + s_.y.at(b, h) + first * s_.y.row,
-                         .c_row = s_.y.row});
-      }
+    for_each_head(args.floats(), [&](const Head& head) {
+      const ConstRows queries = of(head, s_.q, all.q), keys = of(head, s_.k, all.k);
+      const Rows outputs = of(head, s_.y, args.out(0));
+      loops_.transpose_whole(s_.columns, s_.depth, keys.data, keys.row, head.memory + keys_, s_.stride());
+      const ConstRows values = right(of(head, s_.v, all.v), s_.columns, s_.width, head.memory + values_);
+      for_slices({0, s_.rows}, strip_rows_, [&](Index first, Index end) {
+        const AttentionRows rows = strip(first, end);
+        score(args, 3, head, rows, queries, head.memory + weights_);
+        float* const log_sums = args.out(1);
+        loops_.attention_softmax(
+            rows, head.memory + weights_,
+            log_sums == nullptr ? nullptr : log_sums + s_.statistic(head.batch, head.head) + first);
+        if (s_.drops) drop(args, head, rows, head.memory + weights_, head.memory + dropped_);
+        multiply(rows.rows, s_.width, rows.columns,
+                 {head.memory + (s_.drops ? dropped_ : weights_), rows.stride}, values,
+                 {outputs.data + first * outputs.row, outputs.row});
+      });
     });
   }
 
   void gradient(const Arguments& args) const {
     const AttentionOperands all = attention_operands(s_, args, 1);
     const AttentionGradients gradients = attention_gradients(s_, args);
-    for_each_head([&](Index b, Index h, Index place) {
-      float* const scratch = args.floats() + place * floats_;
-      loops_.transpose_whole(s_.columns, s_.depth, all.k + s_.k.at(b, h), s_.k.row, scratch + keys_,
+    for_each_head(args.floats(), [&](const Head& head) {
+      const ConstRows queries = of(head, s_.q, all.q), keys = of(head, s_.k, all.k);
+      const ConstRows values = of(head, s_.v, all.v), dy = of(head, s_.y, args.in(0));
+      loops_.transpose_whole(s_.columns, s_.depth, keys.data, keys.row, head.memory + keys_, s_.stride());
+      loops_.transpose_whole(s_.columns, s_.width, values.data, values.row, head.memory + values_,
                              s_.stride());
-      loops_.transpose_whole(s_.columns, s_.width, all.v + s_.v.at(b, h), s_.v.row, scratch + values_,
-                             s_.stride());
-      const Right k = right(all.k + s_.k.at(b, h), s_.k.row, s_.columns, s_.depth, scratch + plain_keys_);
-      const Right q = right(all.q + s_.q.at(b, h), s_.q.row, s_.rows, s_.depth, scratch + queries_);
-      const float* const dy_head = args.in(0) + s_.y.at(b, h);
-      const Right dy = right(dy_head, s_.y.row, s_.rows, s_.width, scratch + outputs_);
-      for (Index first = 0; first < s_.rows; first += block_rows_) {
-        const AttentionRows rows = block(first);
-        float* const weights = scratch + scores_;
-        float* const slopes = scratch + slopes_;
-        const float* dropped = weights;
-        score(args, 4, b, h, first, rows, all.q, scratch);
-        loops_.attention_weights(rows, weights, args.in(5) + s_.statistic(b, h) + first);
-        loops_.multiply({.m = rows.rows,
-                         .n = padded(rows.columns),
-                         .k = s_.width,
-                         .a = dy_head + first * s_.y.row,
-                         .a_row = s_.y.row,
-                         .a_column = 1,
-                         .b = scratch + values_,
-                         .b_row = s_.stride(),
-                         .c = slopes,
-                         .c_row = rows.stride});
-        if (s_.drops) {
-          drop(args, b, h, first, rows.rows, weights, scratch + dropped_, scratch);
-          dropped = scratch + dropped_;
-          loops_.dropout_grad(rows.rows * rows.stride, s_.kept_scale, slopes, mask(scratch), slopes);
-        }
-        AttentionRows scaled = rows;
-        scaled.scale = s_.scale;
-        loops_.attention_scores_grad(scaled, weights, slopes);
-        if (gradients.q != nullptr) {
-          loops_.multiply({.m = rows.rows,
-                           .n = s_.depth,
-                           .k = rows.columns,
-                           .a = slopes,
-                           .a_row = rows.stride,
-                           .a_column = 1,
-                           .b = k.data,
-                           .b_row = k.row,
-                           .c = gradients.q + s_.q.at(b, h) + first * s_.q.row,
-                           .c_row = s_.q.row});
-        }
-        if (gradients.k != nullptr) {
-          add_columns(slopes, first, rows, {q.data + first * q.row, q.row}, s_.depth,
-                      gradients.k + s_.k.at(b, h), s_.k.row);
-        }
+      const ConstRows right_keys = right(keys, s_.columns, s_.depth, head.memory + plain_keys_);
+      const ConstRows right_queries = right(queries, s_.rows, s_.depth, head.memory + queries_);
+      const ConstRows right_dy = right(dy, s_.rows, s_.width, head.memory + outputs_);
+      for_slices({0, s_.rows}, block_rows_, [&](Index begin, Index end) {
+        for_slices({begin, end}, strip_rows_, [&](Index first, Index last) {
+          const AttentionRows rows = strip(first, last);
+          const Index at = (first - begin) * rows.stride;
+          slopes_of(args, head, rows, queries, dy, at);
+          if (gradients.q == nullptr) return;
+          const Rows dq = of(head, s_.q, gradients.q);
+          multiply(rows.rows, s_.depth, rows.columns, {head.memory + slopes_ + at, rows.stride}, right_keys,
+                   {dq.data + first * dq.row, dq.row});
+        });
+        if (gradients.k != nullptr)
+          add_columns(head.memory + slopes_, {begin, end}, right_queries, s_.depth,
+                      of(head, s_.k, gradients.k));
         if (gradients.v != nullptr) {
-          add_columns(dropped, first, rows, {dy.data + first * dy.row, dy.row}, s_.width,
-                      gradients.v + s_.v.at(b, h), s_.v.row);
+          add_columns(head.memory + (s_.drops ? dropped_ : weights_), {begin, end}, right_dy, s_.width,
+                      of(head, s_.v, gradients.v));
         }
-      }
+      });
     });
   }
 
  private:
-  Index take(Index count) {
-    const Index begin = floats_;
-    floats_ += (count + 15) / 16 * 16;
-    return begin;
-  }
   Index padded(Index columns) const { return (columns + loops_.lanes - 1) / loops_.lanes * loops_.lanes; }
   Index padded_size(Index rows, Index columns) const {
     return columns == padded(columns) ? 0 : rows * padded(columns);
   }
 
-  // body(image of the batch, head, place of the scratch memory)
+  void lay_out(bool backward) {
+    const auto take = [&](Index count) { return std::exchange(floats_, floats_ + in_lines(count)); };
+    const Index scores = block_rows_ * s_.stride();  // whole vectors, see AttentionRows
+    keys_ = take(s_.depth * s_.stride());
+    values_ = take(backward ? s_.width * s_.stride() : padded_size(s_.columns, s_.width));
+    weights_ = take(scores);
+    if (s_.drops) dropped_ = take(scores);
+    if (s_.drops) mask_ = take(strip_rows_ * s_.stride() / 4);
+    if (!backward) return;
+    slopes_ = take(scores);
+    plain_keys_ = take(padded_size(s_.columns, s_.depth));
+    queries_ = take(padded_size(s_.rows, s_.depth));
+    outputs_ = take(padded_size(s_.rows, s_.width));
+  }
+  static Index in_lines(Index floats) { return (floats + 15) / 16 * 16; }
+
   template <typename Body>
-  void for_each_head(Body body) const {
-    in_places(s_.batch * s_.heads, places_,
-              [&](Index place, Index i) { body(i / s_.heads, i % s_.heads, place); });
+  void for_each_head(float* scratch, Body body) const {
+    in_places(s_.batch * s_.heads, places_, [&](Index place, Index i) {
+      body(Head{i / s_.heads, i % s_.heads, scratch + place * floats_});
+    });
   }
 
-  // The rows from `first` on, and the columns that some of them see. Where there is a mask the scores are
-  // scaled before it is added.
-  AttentionRows block(Index first) const {
-    const Index count = std::min(block_rows_, s_.rows - first);
-    return {.rows = count,
-            .columns = s_.is_causal ? std::min(s_.columns, first + count) : s_.columns,
+  static ConstRows of(const Head& head, const HeadPlaces& places, const float* all) {
+    return {all + places.at(head.batch, head.head), places.row};
+  }
+  static Rows of(const Head& head, const HeadPlaces& places, float* all) {
+    return {all + places.at(head.batch, head.head), places.row};
+  }
+
+  // A matrix as the right operand of a product, which can be read to whole vectors.
+  ConstRows right(const ConstRows& from, Index rows, Index columns, float* room) const {
+    const Index row = padded(columns);
+    if (row == columns) return from;
+    for (Index i = 0; i < rows; ++i)
+      std::fill(std::copy_n(from.at(i), columns, room + i * row), room + (i + 1) * row, 0.0F);
+    return {room, row};
+  }
+
+  std::uint8_t* mask(const Head& head) const { return reinterpret_cast<std::uint8_t*>(head.memory + mask_); }
+
+  // These rows, and the columns that some of them see. Where there is a mask the scores are scaled before it
+  // is added.
+  AttentionRows strip(Index first, Index end) const {
+    return {.rows = end - first,
+            .columns = s_.is_causal ? std::min(s_.columns, end) : s_.columns,
             .stride = s_.stride(),
             .is_causal = s_.is_causal,
             .seen = first + 1,
             .scale = s_.has_mask ? 1 : s_.scale};
   }
+  static Index first_of(const AttentionRows& strip) { return strip.seen - 1; }
 
-  Right right(const float* from, Index from_row, Index rows, Index columns, float* room) const {
-    const Index row = padded(columns);
-    if (row == columns) return {from, from_row};
-    for (Index i = 0; i < rows; ++i) {
-      std::copy_n(from + i * from_row, columns, room + i * row);
-      std::fill_n(room + i * row + columns, row - columns, 0.0F);
-    }
-    return {room, row};
+  // C[m, n] = A B, of which A has `depth` columns.
+  void multiply(Index m, Index n, Index depth, const ConstRows& a, const ConstRows& b, const Rows& c) const {
+    loops_.multiply({.m = m,
+                     .n = n,
+                     .k = depth,
+                     .a = a.data,
+                     .a_row = a.row,
+                     .a_column = 1,
+                     .b = b.data,
+                     .b_row = b.row,
+                     .c = c.data,
+                     .c_row = c.row});
   }
 
-  // Q K^T of a block, with the mask.
-  void score(const Arguments& args, std::size_t mask_input, Index b, Index h, Index first,
-             const AttentionRows& rows, const float* q, float* scratch) const {
-    float* const scores = scratch + scores_;
-    loops_.multiply({.m = rows.rows,
-                     .n = padded(rows.columns),
-                     .k = s_.depth,
-                     .a = q + s_.q.at(b, h) + first * s_.q.row,
-                     .a_row = s_.q.row,
-                     .a_column = 1,
-                     .b = scratch + keys_,
-                     .b_row = s_.stride(),
-                     .c = scores,
-                     .c_row = rows.stride});
+  // Q K^T of a strip, with the mask.
+  void score(const Arguments& args, std::size_t mask_input, const Head& head, const AttentionRows& rows,
+             const ConstRows& queries, float* scores) const {
+    const Index first = first_of(rows);
+    multiply(rows.rows, padded(rows.columns), s_.depth, {queries.at(first), queries.row},
+             {head.memory + keys_, s_.stride()}, {scores, rows.stride});
     if (!s_.has_mask) return;
     for (Index i = 0; i < rows.rows; ++i) {
       float* const row = scores + i * rows.stride;
-      const Index begin = s_.mask.at(b, h) + (first + i) * s_.mask.row;
+      const Index begin = s_.mask.at(head.batch, head.head) + (first + i) * s_.mask.row;
       if (s_.mask.is_bool) {
         const bool* seen = args.in<bool>(mask_input) + begin;
         for (Index j = 0; j < rows.columns; ++j) {
@@ -214,47 +203,85 @@ class Attention {
     }
   }
 
-  std::uint8_t* mask(float* scratch) const { return reinterpret_cast<std::uint8_t*>(scratch + mask_); }
-
-  void drop(const Arguments& args, Index b, Index h, Index first, Index rows, const float* weights,
-            float* dropped, float* scratch) const {
-    loops_.dropout({.elements = rows * s_.stride(),
-                    .key_low = key_.low,
-                    .key_high = key_.high,
-                    .stream = args.context.stream(),
-                    .threshold = s_.threshold,
-                    .scale = s_.kept_scale,
-                    .first_block = static_cast<std::uint64_t>(s_.first_block(b, h, first))},
-                   weights, dropped, mask(scratch));
+  // The weights of a strip, and the gradients of its scores, which lie `at` in those of its block.
+  void slopes_of(const Arguments& args, const Head& head, const AttentionRows& rows, const ConstRows& queries,
+                 const ConstRows& dy, Index at) const {
+    const Index first = first_of(rows);
+    float* const weights = head.memory + weights_ + at;
+    float* const slopes = head.memory + slopes_ + at;
+    score(args, 4, head, rows, queries, weights);
+    loops_.attention_weights(rows, weights, args.in(5) + s_.statistic(head.batch, head.head) + first);
+    multiply(rows.rows, padded(rows.columns), s_.width, {dy.at(first), dy.row},
+             {head.memory + values_, s_.stride()}, {slopes, rows.stride});
+    if (s_.drops) {
+      drop(args, head, rows, weights, head.memory + dropped_ + at);
+      for_seen(rows, [&](Index i, Index count) {
+        loops_.dropout_grad(count, s_.kept_scale, slopes + i, mask(head) + i, slopes + i);
+      });
+    }
+    AttentionRows scaled = rows;
+    scaled.scale = s_.scale;
+    loops_.attention_scores_grad(scaled, weights, slopes);
   }
 
-  // sums += A^T B for the columns that the block sees; the first block starts them.
-  void add_columns(const float* a, Index first, const AttentionRows& rows, const Right& b, Index width,
-                   float* sums, Index sums_row) const {
-    loops_.multiply({.m = rows.columns,
-                     .n = width,
-                     .k = rows.rows,
-                     .a = a,
-                     .a_row = 1,
-                     .a_column = rows.stride,
-                     .b = b.data,
-                     .b_row = b.row,
-                     .c = sums,
-                     .c_row = sums_row,
-                     .accumulates = first > 0});
-    if (first > 0) return;
-    for (Index j = rows.columns; j < s_.columns; ++j) std::fill_n(sums + j * sums_row, width, 0.0F);
+  // body(first of them, how many) of the scores in columns that are seen, to whole vectors.
+  template <typename Body>
+  void for_seen(const AttentionRows& rows, Body body) const {
+    const Index width = in_lines(rows.columns);
+    if (width == rows.stride) return body(0, rows.rows * rows.stride);
+    for (Index row = 0; row < rows.rows; ++row) body(row * rows.stride, width);
+  }
+
+  void drop(const Arguments& args, const Head& head, const AttentionRows& rows, const float* weights,
+            float* dropped) const {
+    const Index block = s_.first_block(head.batch, head.head, first_of(rows));
+    for_seen(rows, [&](Index i, Index count) {
+      loops_.dropout({.elements = count,
+                      .key_low = key_.low,
+                      .key_high = key_.high,
+                      .stream = args.context.stream(),
+                      .threshold = s_.threshold,
+                      .scale = s_.kept_scale,
+                      .first_block = static_cast<std::uint64_t>(block + i / 4)},
+                     weights + i, dropped + i, mask(head) + i);
+    });
+  }
+
+  // sums += A^T B over a block of rows, for the columns that it sees; the first block starts them. A is the
+  // block's, B that of all rows.
+  void add_columns(const float* a, Range rows, const ConstRows& b, Index width, const Rows& sums) const {
+    // To these columns, which rows before `first` do not see.
+    const auto add = [&](Index begin, Index end, Index first) {
+      loops_.multiply({.m = end - begin,
+                       .n = width,
+                       .k = rows.end - first,
+                       .a = a + (first - rows.begin) * s_.stride() + begin,
+                       .a_row = 1,
+                       .a_column = s_.stride(),
+                       .b = b.at(first),
+                       .b_row = b.row,
+                       .c = sums.data + begin * sums.row,
+                       .c_row = sums.row,
+                       .accumulates = rows.begin > 0});
+    };
+    const Index seen_by_all = s_.is_causal ? std::min(rows.begin, s_.columns) : s_.columns;
+    const Index seen = s_.is_causal ? std::min(rows.end, s_.columns) : s_.columns;
+    if (seen_by_all > 0) add(0, seen_by_all, rows.begin);
+    for_slices({seen_by_all, seen}, kStrip, [&](Index begin, Index end) { add(begin, end, begin); });
+    if (rows.begin > 0) return;
+    for (Index j = seen; j < s_.columns; ++j) std::fill_n(sums.data + j * sums.row, width, 0.0F);
   }
 
   AttentionShape s_;
   RngKey key_;
   const Loops& loops_;
-  Index block_rows_ = 0;
-  Index places_;  // of threads in scratch memory, each with so many floats
+  Index places_;  // of threads in scratch memory
+  Index block_rows_ = 0, strip_rows_ = 0;
+  // A head's floats, and where in them.
   Index floats_ = 0;
-  // Where in them.
-  Index keys_ = 0, values_ = 0;  // transposed but for the values of the forward op
-  Index scores_ = 0, slopes_ = 0, dropped_ = 0, mask_ = 0;
+  Index keys_ = 0, values_ = 0;                       // transposed but for the values of the forward op
+  Index weights_ = 0, dropped_ = 0, slopes_ = 0;      // of a block
+  Index mask_ = 0;                                    // of a strip
   Index plain_keys_ = 0, queries_ = 0, outputs_ = 0;  // where their rows are no whole vectors
 };
 
