@@ -15,9 +15,32 @@ GradientBuilder::GradientBuilder(TrainingGraph& training, std::set<ValueId> want
       of_two_(training.graph.types(2)),
       of_three_(training.graph.types(3)) {}
 
-ValueId GradientBuilder::gradient_of(ValueId value) const {
+void GradientBuilder::begin(const Op& forward) {
+  while (!last_terms_.empty()) {
+    const auto other = std::ranges::find_if(last_terms_, [&](const auto& term) {
+      return std::ranges::find(forward.outputs, term.first) == forward.outputs.end();
+    });
+    if (other == last_terms_.end()) return;
+    gradient_of(ValueId{other->first});
+  }
+}
+
+ValueId GradientBuilder::gradient_of(ValueId value) {
   const auto found = gradients_.find(value);
-  return found == gradients_.end() ? kNoValue : found->second;
+  if (found == gradients_.end()) return kNoValue;
+  if (const auto last = last_terms_.extract(value); !last.empty()) {
+    const auto& [phase, forward, gradient] = last.mapped();
+    found->second = add_sum(phase, forward, value, found->second, gradient);
+  }
+  return found->second;
+}
+
+std::vector<ValueId> GradientBuilder::relu_gradient_inputs(ValueId output) {
+  const auto last = last_terms_.extract(output);
+  const ValueId gradient = gradient_of(output);
+  if (gradient == kNoValue) return {};
+  if (last.empty()) return {gradient, output};
+  return {gradient, output, last.mapped().gradient};
 }
 
 Phase GradientBuilder::phase_for(ValueId target) const {
@@ -38,13 +61,14 @@ bool GradientBuilder::same_type(ValueId a, ValueId b) const {
 
 ValueId GradientBuilder::gradient_before_activation(const Op& forward) {
   const ValueId output = forward.outputs.at(0);
-  const ValueId dy = gradient_of(output);
-  if (dy == kNoValue || !has_activation(forward)) return dy;
+  if (!has_activation(forward)) return gradient_of(output);
+  std::vector<ValueId> inputs = relu_gradient_inputs(output);
+  if (inputs.empty()) return kNoValue;
   Graph& graph = training_.graph;
   const std::string activation = forward.text(kActivationOp, "");
   const OpId id = graph.add_op({.name = activation + ".ReluGrad",
                                 .type = "ReluGrad",
-                                .inputs = {dy, output},
+                                .inputs = std::move(inputs),
                                 .outputs = {},
                                 .attributes = {{"forward", activation}}},
                                {});
@@ -124,24 +148,26 @@ void GradientBuilder::accumulate(Phase phase, const Op& forward, ValueId value, 
     accumulate_parameter(forward, value, contribution);
     return;
   }
-  const ValueId sum = gradient_of(value);
-  gradients_[value] = sum == kNoValue ? contribution : add_sum(phase, forward, value, sum, contribution);
+  if (gradient_of(value) == kNoValue)
+    gradients_.emplace(value, contribution);
+  else
+    last_terms_.emplace(value, Term{phase, forward.name, contribution});
 }
 
 void GradientBuilder::accumulate_parameter(const Op& forward, ValueId parameter, ValueId contribution) {
   std::vector<ValueId>& uses = training_.parameter_gradients[parameter];
   std::string& newest = newest_users_[parameter];
   if (!uses.empty() && newest == forward.name) {
-    uses.back() = add_sum(Phase::kBackwardWeights, forward, parameter, uses.back(), contribution);
+    uses.back() = add_sum(Phase::kBackwardWeights, forward.name, parameter, uses.back(), contribution);
   } else {
     uses.push_back(contribution);
     newest = forward.name;
   }
 }
 
-ValueId GradientBuilder::add_sum(Phase phase, const Op& forward, ValueId value, ValueId sum,
+ValueId GradientBuilder::add_sum(Phase phase, const std::string& forward, ValueId value, ValueId sum,
                                  ValueId contribution) {
-  return append(phase, forward.name, training_.graph.value(value).name + ".gradient.Add", "Add",
+  return append(phase, forward, training_.graph.value(value).name + ".gradient.Add", "Add",
                 {sum, contribution}, value);
 }
 

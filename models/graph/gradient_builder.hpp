@@ -15,12 +15,17 @@ class GradientBuilder {
  public:
   GradientBuilder(TrainingGraph& training, std::set<ValueId> wanted);
 
+  // Before the gradients of each op of the forward graph.
+  void begin(const Op& forward);
   // The gradient of an output, complete because all its users come later; kNoValue when nothing
   // downstream depends on it.
-  ValueId gradient_of(ValueId value) const;
+  ValueId gradient_of(ValueId value);
   // The gradient of what the op computes before its activation (op_attributes.hpp) is applied: gradient_of()
   // its output 0, through an op of that activation's own where there is one.
   ValueId gradient_before_activation(const Op& forward);
+  // Inputs of an op that makes the gradient before a Relu of that of its output: (dY, Y), or (dY, Y, dY')
+  // where dY + dY' is the gradient and would have to be summed; none where there is none.
+  std::vector<ValueId> relu_gradient_inputs(ValueId output);
   // Whether the gradient of this input or parameter is needed at all.
   bool wants(ValueId value) const { return wanted_.contains(value); }
   bool wants_any(const std::vector<ValueId>& targets) const;
@@ -57,15 +62,21 @@ class GradientBuilder {
                               const std::vector<ValueId>& targets, bool whole);
   void accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution);
   void accumulate_parameter(const Op& forward, ValueId parameter, ValueId contribution);
-  ValueId add_sum(Phase phase, const Op& forward, ValueId value, ValueId sum, ValueId contribution);
+  ValueId add_sum(Phase phase, const std::string& forward, ValueId value, ValueId sum, ValueId contribution);
   // Appends an op of this name, or one like it, that makes a gradient of `target`.
   ValueId append(Phase phase, const std::string& forward, const std::string& name, const std::string& type,
                  std::vector<ValueId> inputs, ValueId target);
 
   TrainingGraph& training_;  // outlives the builder: both live in differentiate()
   std::set<ValueId> wanted_;
-  std::vector<TensorType> of_two_, of_three_;    // types at a batch of two and three
-  std::map<ValueId, ValueId> gradients_;         // of values that are no parameters
+  std::vector<TensorType> of_two_, of_three_;  // types at a batch of two and three
+  std::map<ValueId, ValueId> gradients_;       // of values that are no parameters
+  struct Term {
+    Phase phase;
+    std::string forward;
+    ValueId gradient;
+  };
+  std::map<ValueId, Term> last_terms_;           // to be added to them, unless whoever reads both does that
   std::map<ValueId, std::string> newest_users_;  // of parameters: the op whose gradient came last
 };
 

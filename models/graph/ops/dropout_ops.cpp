@@ -41,7 +41,7 @@ std::vector<OpDefinition> dropout_ops() {
   return {
       {.type = "Dropout",
        .description = R"((X) -> Y, mask?: X, but in training with a ratio above 0.
-Training form then: mask u8 has the shape of Y, 1 where kept. Element i is kept when word i % 4 of
+Training form: mask u8, where there is a ratio, has the shape of Y, 1 where kept. Element i is kept when word i % 4 of
 philox({i / 4 low, i / 4 high, stream low, stream high}, rng_key(seed, op name)) >= ratio * 2^32; kept elements are
 times 1 / (1 - ratio).)",
        .signature = OpSignature{.inputs = {1, 2}, .constant_inputs = {{1, {"ratio", kFloat}}}},

@@ -18,9 +18,9 @@ std::vector<TensorType> infer_relu(const Op&, std::span<const TensorType> inputs
 }
 
 void differentiate_relu(GradientBuilder& builder, const Op& op) {
-  const ValueId dy = builder.gradient_of(op.outputs[0]);
-  if (dy == kNoValue) return;
-  builder.add(builder.phase_for(op.inputs[0]), op, "ReluGrad", {dy, op.outputs[0]}, {op.inputs[0]});
+  std::vector<ValueId> inputs = builder.relu_gradient_inputs(op.outputs[0]);
+  if (inputs.empty()) return;
+  builder.add(builder.phase_for(op.inputs[0]), op, "ReluGrad", std::move(inputs), {op.inputs[0]});
 }
 
 void differentiate_identity(GradientBuilder& builder, const Op& op) {
@@ -40,7 +40,9 @@ std::vector<OpDefinition> elementwise_ops() {
        .differentiate = differentiate_relu,
        .in_place = {0},
        .images = OpDefinition::Images::kFirst},
-      {.type = "ReluGrad", .description = "(dY, Y) -> dX", .in_place = {0, 1}},
+      {.type = "ReluGrad",
+       .description = "(dY, Y, dY'?) -> dX: of the gradient dY + dY' where there are two",
+       .in_place = {0, 1, 2}},
       {.type = "Identity",
        .description =
            "(X) -> Y: a view. It is its own gradient operator, and that of other ops whose derivative "

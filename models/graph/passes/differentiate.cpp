@@ -63,6 +63,7 @@ TrainingGraph differentiate(const Graph& forward, const GradientRequest& request
   }
   for (OpId id = forward_ops - 1; id >= 0; --id) {
     const Op op = graph.op(id);  // a copy: the rule adds ops
+    builder.begin(op);
     if (const auto& differentiate_op = op_definition(op.type).differentiate) differentiate_op(builder, op);
   }
   for (auto& [parameter, uses] : training.parameter_gradients) {

@@ -50,8 +50,9 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
   return lambda_kernel([n = request.outputs[0].shape.elements()](const Arguments& args) {
     const float* dy = args.in(0);
     const float* y = args.in(1);
+    const float* other = args.in(2);
     float* dx = args.out(0);
-    for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0;
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? (other == nullptr ? dy[i] : dy[i] + other[i]) : 0;
   });
 }
 

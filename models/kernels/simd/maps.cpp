@@ -54,7 +54,9 @@ std::unique_ptr<Kernel> make_relu(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
   return lambda_kernel([n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
     for_elements(n, [&](Index at, Index count) {
-      all.relu_grad(count, args.in(0) + at, args.in(1) + at, args.out(0) + at);
+      const float* const other = args.in(2);
+      all.relu_grad(count, args.in(0) + at, other == nullptr ? nullptr : other + at, args.in(1) + at,
+                    args.out(0) + at);
     });
   });
 }

@@ -9,6 +9,7 @@
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/passes/differentiate.hpp"
+#include "models/graph/passes/fuse.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"
 #include "models/graph/state/initialize.hpp"
@@ -136,6 +137,30 @@ TEST(Differentiate, SumsBranchesFromTheLastUserToTheFirst) {
   // `sum` uses conv_out after `relu` does, so its share comes first.
   EXPECT_EQ(ops[training.graph.value(sum->inputs[0]).producer].type, "Identity");
   EXPECT_EQ(ops[training.graph.value(sum->inputs[1]).producer].type, "ReluGrad");
+}
+
+// The op before a Relu adds the two gradients of its output itself.
+TEST(Differentiate, TheGradientOfAReluIsOfTheSumOfTwo) {
+  GraphBuilder b;
+  ValueId x = b.input("x", {4});
+  for (const char* number : {"1", "2"}) {
+    const std::string name(number);
+    const ValueId inner = b.linear("dense_" + name, x, 4);
+    x = b.relu("relu_" + name, b.add("add_" + name, inner, x));
+  }
+  Graph model = b.finish(b.add("add_3", b.linear("dense_3", x, 4), b.linear("dense_4", x, 4)));
+  add_loss(model, "mse");
+  for (const Graph& graph : {model, fuse(model)}) {
+    const TrainingGraph training = differentiate(graph, {.inputs = {graph.at("x")}});
+    const auto& ops = training.graph.ops();
+    const auto inputs_of = [&](const char* name) { return std::ranges::find(ops, name, &Op::name)->inputs; };
+    for (const char* name : {"relu_1.ReluGrad", "relu_2.ReluGrad"}) {
+      EXPECT_EQ(inputs_of(name).size(), 3U) << name;
+      EXPECT_NE(inputs_of(name)[0], inputs_of(name)[2]);
+    }
+    const auto is_sum = [](const Op& op) { return op.name.ends_with(".gradient.Add"); };
+    EXPECT_EQ(std::ranges::count_if(ops, is_sum), 1) << "of x";
+  }
 }
 
 TEST(Differentiate, AGradientNobodyCanGiveIsAnError) {

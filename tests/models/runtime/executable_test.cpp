@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -302,6 +303,35 @@ TEST(Executable, SaysWhichGradientsAreDone) {
   expect_gradients_when_done(branching_model(false), {});
   expect_gradients_when_done(recurrent_model(8), {});
   expect_gradients_when_done(tied_model_with_loss(), {"key", "core.weight", "core.bias", "gain"});
+}
+
+TEST(Executable, ADropoutOfNothingIsNoWork) {
+  const auto model = [](std::optional<float> ratio) {
+    GraphBuilder b;
+    ValueId x = b.relu("relu", b.linear("dense_1", b.input("input", {8}), 16));
+    if (ratio) x = b.dropout("drop", x, *ratio);
+    Graph graph = b.finish(b.linear("dense_2", x, 5));
+    add_loss(graph, "cross_entropy");
+    return graph;
+  };
+  const auto train = [](const Graph& graph, std::int64_t& bytes) {
+    Executable executable(whole(graph), options_for(graph, 6), initial_state(graph, kSeed));
+    bytes = executable.memory().stash;
+    const MicroBatch micro_batch{.size = 6};
+    fill(executable, micro_batch, random_batch(graph, 6, 3));
+    executable.forward(micro_batch);
+    executable.backward_inputs(micro_batch);
+    executable.backward_weights(micro_batch);
+    executable.finish_gradients();
+    const HostTensor gradient(executable.gradient("dense_1.weight"));
+    const auto all = gradient.view().as<float>();
+    return std::vector<float>(all.begin(), all.end());
+  };
+  std::int64_t without = 0, of_nothing = 0, of_half = 0;
+  EXPECT_EQ(train(model(0), of_nothing), train(model(std::nullopt), without));
+  EXPECT_EQ(of_nothing, without);
+  train(model(0.5F), of_half);
+  EXPECT_GT(of_half, without) << "a mask";
 }
 
 TEST(Executable, InferenceUsesRunningStatisticsAndNoDropout) {

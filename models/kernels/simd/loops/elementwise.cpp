@@ -120,8 +120,16 @@ void relu(Index n, const float* x, float* y) {
       [&](Index i, Index count) { store_part(y + i, map(load_part(x + i, count)), count); });
 }
 
-void relu_grad(Index n, const float* dy, const float* y, float* dx) {
+void relu_grad(Index n, const float* dy, const float* other, const float* y, float* dx) {
   const auto map = [](Floats gradient, Floats value) { return value > 0 ? gradient : Floats{}; };
+  if (other != nullptr) {
+    return for_vectors(
+        n, [&](Index i) { store(dx + i, map(load(dy + i) + load(other + i), load(y + i))); },
+        [&](Index i, Index count) {
+          const Floats gradient = load_part(dy + i, count) + load_part(other + i, count);
+          store_part(dx + i, map(gradient, load_part(y + i, count)), count);
+        });
+  }
   for_vectors(
       n, [&](Index i) { store(dx + i, map(load(dy + i), load(y + i))); },
       [&](Index i, Index count) {

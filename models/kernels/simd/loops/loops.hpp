@@ -301,7 +301,8 @@ struct Loops {
   void (*attention_scores_grad)(const AttentionRows&, const float* weights, float* gradient);
 
   void (*relu)(Index n, const float* x, float* y);
-  void (*relu_grad)(Index n, const float* dy, const float* y, float* dx);
+  // Of the gradient dy + other; other may be absent.
+  void (*relu_grad)(Index n, const float* dy, const float* other, const float* y, float* dx);
   // y = f(x), and dx = dy * f'(v), where v is x for kGelu and kGeluTanh and y for others.
   void (*map)(const Function&, Index n, const float* x, float* y);
   void (*map_grad)(const Function&, Index n, const float* dy, const float* v, float* dx);

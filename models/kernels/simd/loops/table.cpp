@@ -63,7 +63,7 @@ void attention_softmax(const AttentionRows&, float*, float*);
 void attention_weights(const AttentionRows&, float*, const float*);
 void attention_scores_grad(const AttentionRows&, const float*, float*);
 void relu(Index, const float*, float*);
-void relu_grad(Index, const float*, const float*, float*);
+void relu_grad(Index, const float*, const float*, const float*, float*);
 void map(const Function&, Index, const float*, float*);
 void map_grad(const Function&, Index, const float*, const float*, float*);
 void add(Index, const float*, const float*, float*);
