@@ -23,6 +23,7 @@
 
 #include "models/graph/graph.hpp"
 #include "models/graph/op_signature.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 
 namespace rookery {
 
@@ -58,10 +59,11 @@ struct OpDefinition {
   std::vector<std::size_t> in_place;
   // Inputs that are images, f32[n, c, h, w], and may come in blocks of channels (op_attributes.hpp). What
   // is of rank 4 among the outputs is blocked then, too.
-  enum class Images : std::uint8_t { kNone, kFirst, kAll };
+  enum class Images : std::uint8_t { kNone, kFirst, kFirstAndAdded, kAll };
   Images images = Images::kNone;
   bool takes_image(std::size_t input) const {
-    return images == Images::kAll || (images == Images::kFirst && input == 0);
+    if (images == Images::kNone || images == Images::kAll) return images == Images::kAll;
+    return input == 0 || (images == Images::kFirstAndAdded && input == kBatchNormAdded);
   }
   // Its output is what training makes small.
   bool is_loss = false;

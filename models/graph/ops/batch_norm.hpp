@@ -17,6 +17,7 @@ enum BatchNormInput : std::size_t {
   kBatchNormMean,
   kBatchNormVariance,
   kBatchNormTracked,  // num_batches_tracked, which ONNX does not have
+  kBatchNormAdded,    // what is added to the result, before an activation; of passes/fuse.hpp alone
 };
 
 // Does training normalise by the statistics of each micro-batch anywhere?

@@ -20,6 +20,8 @@ std::vector<TensorType> infer_batch_norm(const Op&, std::span<const TensorType> 
     if (inputs[i].shape != channels)
       throw ConfigError(fmt::format("input {} must be f32{}", i, channels.to_string()));
   }
+  if (inputs.size() > kBatchNormAdded && inputs[kBatchNormAdded] != inputs[kBatchNormX])
+    throw ConfigError("what is added must have the type of the input");
   const TensorType per_channel{DType::kF32, channels};
   return {inputs[kBatchNormX], per_channel, per_channel, {DType::kI64, Shape()}, per_channel, per_channel};
 }
@@ -48,6 +50,8 @@ void differentiate_batch_norm(GradientBuilder& builder, const Op& op) {
                by_running ? op.inputs[kBatchNormMean] : op.outputs[4],
                by_running ? op.inputs[kBatchNormVariance] : op.outputs[5]},
               {op.inputs[kBatchNormX], op.inputs[kBatchNormScale], op.inputs[kBatchNormBias]});
+  if (op.inputs.size() > kBatchNormAdded)
+    builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[kBatchNormAdded]});
 }
 
 double batch_norm_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
@@ -67,8 +71,8 @@ std::vector<OpDefinition> batch_norm_ops() {
   return {
       {.type = "BatchNormalization",
        .description =
-           R"((X, scale, bias, mean, variance, num_batches_tracked?) -> Y, running mean?, running variance?,
-num_batches_tracked?, saved mean?, saved inverse deviation?: num_batches_tracked is an i64[].
+           R"((X, scale, bias, mean, variance, num_batches_tracked?, R?) -> Y, running mean?, running variance?,
+num_batches_tracked?, saved mean?, saved inverse deviation?: num_batches_tracked is an i64[]; R is added to Y.
 Training form: the attribute training_mode is 1. Running mean and variance are the ids of the buffers themselves,
 updated in place as PyTorch does: unbiased variance, new = momentum * old + (1 - momentum) * batch. The saved mean
 and inverse deviation are f32[C]. What is run again (passes/memory/recompute.hpp) has no buffers among its outputs:
@@ -79,8 +83,8 @@ running_statistics = 1 instead.)",
        .to_training = batch_norm_to_training,
        .differentiate = differentiate_batch_norm,
        .flops = batch_norm_flops,
-       .in_place = {0},
-       .images = OpDefinition::Images::kFirst},
+       .in_place = {kBatchNormX, kBatchNormAdded},
+       .images = OpDefinition::Images::kFirstAndAdded},
       {.type = "BatchNormalizationGrad",
        .description =
            "(dY, X, scale, saved mean, saved inverse deviation) -> dX, dscale, dbias: with "

@@ -6,6 +6,7 @@
 
 #include "models/graph/graph_copier.hpp"
 #include "models/graph/op_attributes.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 
 namespace rookery {
 namespace {
@@ -44,16 +45,46 @@ class Readers {
   std::map<ValueId, std::vector<OpId>> readers_;
 };
 
+// The BatchNormalization that each Add becomes part of: of two the later one, before which the other is.
+std::map<OpId, OpId> normalized_sums(const Graph& forward, const Readers& readers) {
+  std::map<OpId, OpId> sums;
+  const std::vector<TensorType> of_two = forward.types(2), of_three = forward.types(3);
+  for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
+    const Op& op = forward.op(id);
+    const OpId sum = op.type == "BatchNormalization" ? readers.only("Add", op) : kNoOp;
+    if (sum == kNoOp) continue;
+    const auto& inputs = forward.op(sum).inputs;
+    const auto have_same_types = [&](const std::vector<TensorType>& types) {
+      return types[inputs[0]] == types[inputs[1]];
+    };
+    if (have_same_types(of_two) && have_same_types(of_three)) sums[sum] = id;
+  }
+  return sums;
+}
+
+void add_to(Op& norm, const Op& sum) {
+  const ValueId other = sum.inputs[0] == norm.outputs[0] ? sum.inputs[1] : sum.inputs[0];
+  norm.inputs.resize(kBatchNormAdded, kNoValue);
+  norm.inputs.push_back(other);
+  norm.outputs = sum.outputs;
+}
+
 }  // namespace
 
 Graph fuse(const Graph& forward) {
   const Readers readers(forward);
-  std::set<OpId> fused;                 // with the op before
+  const std::map<OpId, OpId> sums = normalized_sums(forward, readers);
+  std::set<OpId> fused;  // with the op before, or behind
+  for (const auto& [sum, norm] : sums) fused.insert(norm);
   std::map<OpId, const Op*> activated;  // MaxPool -> the Relu that it takes over
   GraphCopier copier(forward);
   for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
     if (fused.contains(id)) continue;
     Op op = forward.op(id);
+    if (const auto sum = sums.find(id); sum != sums.end()) {
+      op = forward.op(sum->second);
+      add_to(op, forward.op(id));
+    }
     if (op.type == "Relu") {
       if (const OpId pool = readers.only("MaxPool", op); pool != kNoOp) {
         activated.emplace(pool, &forward.op(id));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/graph/ops/batch_norm.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 
@@ -23,7 +24,11 @@ void normalize(const BatchNormShape& s, const Arguments& args, std::int64_t c, f
   float* y = args.out(0);
   const float scale = args.in(1)[c] * inverse;
   const float bias = args.in(2)[c];
-  for_each_of(s, c, [&](std::int64_t i) { y[i] = (x[i] - mean) * scale + bias; });
+  const float* added = args.in(kBatchNormAdded);
+  for_each_of(s, c, [&](std::int64_t i) {
+    const float value = (x[i] - mean) * scale + bias;
+    y[i] = added == nullptr ? value : value + added[i];
+  });
 }
 
 void run_training(const BatchNormShape& s, const Arguments& args) {

@@ -48,7 +48,8 @@ void run_training(const BatchNormShape& s, bool relu, const Loops& all, const Ar
     if (args.out(2) != nullptr) args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[c] / others);
   }
   for_images(s, [&](const BatchNorm& images, Index at) {
-    all.batch_norm_apply(images, args.in(0) + at, mean, scale, args.in(2), relu, args.out(0) + at);
+    all.batch_norm_apply(images, args.in(0) + at, mean, scale, args.in(2), added_at(args, at), relu,
+                         args.out(0) + at);
   });
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
 }
@@ -67,8 +68,8 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
         for (Index c = 0; c < s.channels; ++c)
           scale[c] = args.in(1)[c] / std::sqrt(args.in(4)[c] + s.epsilon);
         for_images(s, [&](const BatchNorm& images, Index at) {
-          all.batch_norm_apply(images, args.in(0) + at, args.in(3), scale, args.in(2), relu,
-                               args.out(0) + at);
+          all.batch_norm_apply(images, args.in(0) + at, args.in(3), scale, args.in(2), added_at(args, at),
+                               relu, args.out(0) + at);
         });
       },
       scratch_for(s.channels, 1));

@@ -1,11 +1,18 @@
-// The gradient of BatchNormalization where all of a channel is known: for either layout of images.
+// What BatchNormalization is in either layout of images.
 #pragma once
 
+#include "models/graph/ops/batch_norm.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
+
+// What is added from this element on; nullptr: nothing.
+inline const float* added_at(const Arguments& args, Index element) {
+  const float* const added = args.in(kBatchNormAdded);
+  return added == nullptr ? nullptr : added + element;
+}
 
 // dX = (dY - mean_dy - (X - mean) slope) factor
 struct ChannelGradient {

@@ -116,8 +116,8 @@ void train_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool r
   const auto normalize = [&](const Piece& of) {
     alignas(64) float scale[kImageBlock];
     for (Index i = 0; i < kImageBlock; ++i) scale[i] = args.in(1)[of.first + i] * inverse[of.first + i];
-    all.block_normalize(of.block, args.in(0) + of.begin, mean + of.first, scale, args.in(2) + of.first, relu,
-                        args.out(0) + of.begin);
+    all.block_normalize(of.block, args.in(0) + of.begin, mean + of.first, scale, args.in(2) + of.first,
+                        added_at(args, of.begin), relu, args.out(0) + of.begin);
   };
   const auto sum = [&](const Piece& of) { all.block_sums(of.block, args.in(0) + of.begin, sums + of.at); };
   const auto sum_squares = [&](const Piece& of) {
@@ -135,7 +135,7 @@ void infer_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool r
     for (Index i = 0; i < kImageBlock; ++i)
       scale[i] = args.in(1)[of.first + i] / std::sqrt(args.in(4)[of.first + i] + s.epsilon);
     all.block_normalize(of.block, args.in(0) + of.begin, args.in(3) + of.first, scale, args.in(2) + of.first,
-                        relu, args.out(0) + of.begin);
+                        added_at(args, of.begin), relu, args.out(0) + of.begin);
   };
   pieces.run(BlockPieces::Phase{normalize, [](Index) {}});
 }

@@ -2,7 +2,9 @@
 // bit: a cut may lie between the two.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/passes/differentiate.hpp"
@@ -110,6 +112,26 @@ TEST(Activation, OfNegativeZeroAndOfNoNumber) {
   for (float& b : test.inputs[1].as<float>()) b = -1;
   test.inputs[0].as<float>()[5] = NAN;
   expect_same_bits(std::move(test));
+}
+
+TEST(Activation, ASumIsPartOfTheNormalizationBefore) {
+  Random random(4);
+  for (const Shape& shape : batch_norm_shapes()) {
+    for (const bool training : {true, false}) {
+      OpCase norm = batch_norm_case(shape, training, random);
+      std::map<std::string, std::vector<Tensor>> apart;
+      for (const char* backend : {"eigen", "simd"}) apart.emplace(backend, run_on(backend, norm).value());
+      OpCase sum = adding(std::move(norm), random);
+      for (auto& [backend, expected] : apart) {
+        const auto added = sum.inputs.back().as<float>();
+        const auto y = expected.at(0).as<float>();
+        std::ranges::transform(y, added, y.begin(), std::plus());
+        EXPECT_TRUE(same_bits(expected.at(0), run_on(backend, sum)->at(0)))
+            << backend << " " << describe(sum);
+      }
+      expect_same_bits(std::move(sum));
+    }
+  }
 }
 
 }  // namespace

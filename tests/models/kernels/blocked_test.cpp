@@ -330,7 +330,10 @@ TEST(Blocked, BatchNormalization) {
        {Shape{3, 32, 5, 7}, Shape{64, 16, 4, 4}, Shape{2, 48, 1, 1}, Shape{2, 16, 30, 30}}) {
     for (const bool training : {true, false}) {
       const OpCase forward = batch_norm_case(shape, training, random);
+      const OpCase sum = adding(batch_norm_case(shape, training, random), random);
+      expect_rectified("simd/blocked", sum);
       for (const std::string& choice : choices(false)) {
+        expect_same(choice, sum);
         const auto results = expect_same(choice, forward);
         const Tensor dy = random_tensor(shape, random);
         expect_same(choice, training ? batch_norm_gradient(forward, results, dy)

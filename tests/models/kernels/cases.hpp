@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/graph/op_definition.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 #include "models/graph/ops/window.hpp"
 #include "tests/models/kernels/op_case.hpp"
 
@@ -220,6 +221,17 @@ inline OpCase batch_norm_case(const Shape& x, bool training, Random& random) {
       std::move(inputs), {image, per_channel, per_channel, {DType::kI64, {}}, per_channel, per_channel});
   test.in_place = {{1, 3}, {2, 4}, {3, 5}};
   return test;
+}
+
+// A batch_norm_case that adds something to its result.
+inline OpCase adding(OpCase norm, Random& random) {
+  if (norm.inputs.size() < kBatchNormAdded) {
+    norm.inputs.emplace_back(TensorType{});
+    norm.op.inputs.push_back(kNoValue);
+  }
+  norm.inputs.push_back(random_tensor(norm.inputs[0].shape(), random));
+  norm.op.inputs.push_back(static_cast<ValueId>(norm.op.inputs.size() + norm.outputs.size()));
+  return norm;
 }
 
 inline OpCase batch_norm_gradient(const OpCase& forward, const std::vector<Tensor>& results,

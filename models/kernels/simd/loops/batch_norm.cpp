@@ -130,14 +130,14 @@ void batch_norm_statistics(const BatchNorm& s, const float* x, float* mean, floa
 }
 
 void batch_norm_apply(const BatchNorm& s, const float* x, const float* mean, const float* scale,
-                      const float* bias, bool relu, float* y) {
+                      const float* bias, const float* added, bool relu, float* y) {
   const bool columns = s.plane == 1;
   const PerChannel means{mean, columns};
   const PerChannel scales{scale, columns};
   const PerChannel biases{bias, columns};
   map_channels(s, y, [=](Index i, Index c, Index count) {
-    const Floats value =
-        (elements(x, i, count) - means.at(c, count)) * scales.at(c, count) + biases.at(c, count);
+    Floats value = (elements(x, i, count) - means.at(c, count)) * scales.at(c, count) + biases.at(c, count);
+    if (added != nullptr) value += elements(added, i, count);
     return relu ? rectified(value) : value;
   });
 }

@@ -57,12 +57,13 @@ void for_places(const ChannelBlock& s, Visit visit) {
   }
 }
 
-template <bool kRelu>
+template <bool kAdds, bool kRelu>
 void normalize(const ChannelBlock& s, const float* x, const float* mean, const float* scale,
-               const float* bias, float* y) {
+               const float* bias, const float* added, float* y) {
   for_places(s, [&](Index part) {
     return [=, means = load(mean + part), scales = load(scale + part), biases = load(bias + part)](Index i) {
-      const Floats value = (load(x + i) - means) * scales + biases;
+      Floats value = (load(x + i) - means) * scales + biases;
+      if constexpr (kAdds) value += load(added + i);
       store(y + i, kRelu ? rectified(value) : value);
     };
   });
@@ -145,8 +146,10 @@ void block_squares(const ChannelBlock& s, const float* x, const float* mean, flo
 }
 
 void block_normalize(const ChannelBlock& s, const float* x, const float* mean, const float* scale,
-                     const float* bias, bool relu, float* y) {
-  (relu ? normalize<true> : normalize<false>)(s, x, mean, scale, bias, y);
+                     const float* bias, const float* added, bool relu, float* y) {
+  const auto run = added != nullptr ? (relu ? normalize<true, true> : normalize<true, false>)
+                                    : (relu ? normalize<false, true> : normalize<false, false>);
+  run(s, x, mean, scale, bias, added, y);
 }
 
 void block_gradient_sums(const ChannelBlock& s, const float* dy, const float* x, const float* mean,

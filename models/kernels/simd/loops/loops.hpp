@@ -254,9 +254,9 @@ struct Loops {
 
   // Per channel: mean, and sum of squared differences to it.
   void (*batch_norm_statistics)(const BatchNorm&, const float* x, float* mean, float* squares);
-  // y = (x - mean) * scale + bias, rectified where asked.
+  // y = (x - mean) * scale + bias + added, rectified where asked; there may be nothing to add.
   void (*batch_norm_apply)(const BatchNorm&, const float* x, const float* mean, const float* scale,
-                           const float* bias, bool relu, float* y);
+                           const float* bias, const float* added, bool relu, float* y);
   // Per channel: sum of dy, and of dy * (x - mean).
   void (*batch_norm_sums)(const BatchNorm&, const float* dy, const float* x, const float* mean, float* sum,
                           float* product);
@@ -269,7 +269,7 @@ struct Loops {
   void (*block_sums)(const ChannelBlock&, const float* x, float* sums);
   void (*block_squares)(const ChannelBlock&, const float* x, const float* mean, float* squares);
   void (*block_normalize)(const ChannelBlock&, const float* x, const float* mean, const float* scale,
-                          const float* bias, bool relu, float* y);
+                          const float* bias, const float* added, bool relu, float* y);
   void (*block_gradient_sums)(const ChannelBlock&, const float* dy, const float* x, const float* mean,
                               float* sum, float* product);
   void (*block_gradient)(const ChannelBlock&, const float* dy, const float* x, const float* mean,

@@ -32,14 +32,15 @@ void pool_halves_grad(const HalvingPool&, const float*, const std::uint8_t*, flo
 void average_pool(const AveragePool&, const float*, float*, float*);
 void average_pool_grad(const AveragePool&, const float*, float*, float*);
 void batch_norm_statistics(const BatchNorm&, const float*, float*, float*);
-void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*, const float*, bool, float*);
+void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*, const float*, const float*,
+                      bool, float*);
 void batch_norm_sums(const BatchNorm&, const float*, const float*, const float*, float*, float*);
 void batch_norm_grad(const BatchNorm&, const float*, const float*, const float*, const float*, const float*,
                      const float*, float*);
 void block_sums(const ChannelBlock&, const float*, float*);
 void block_squares(const ChannelBlock&, const float*, const float*, float*);
-void block_normalize(const ChannelBlock&, const float*, const float*, const float*, const float*, bool,
-                     float*);
+void block_normalize(const ChannelBlock&, const float*, const float*, const float*, const float*,
+                     const float*, bool, float*);
 void block_gradient_sums(const ChannelBlock&, const float*, const float*, const float*, float*, float*);
 void block_gradient(const ChannelBlock&, const float*, const float*, const float*, const float*, const float*,
                     const float*, float*);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "models/graph/op_attributes.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "tests/support/graph_names.hpp"
@@ -31,6 +32,36 @@ TEST(Fuse, AReluBecomesPartOfWhatItFollows) {
   EXPECT_FALSE(has_activation(fused.op(3)));
   EXPECT_EQ(fused.parameters().size(), graph.parameters().size());
   EXPECT_EQ(fused.buffers().size(), graph.buffers().size());
+}
+
+TEST(Fuse, ASumBecomesPartOfTheNormalizationBefore) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("image", {4, 8, 8});
+  const auto normalized = [&](const std::string& name, ValueId from) {
+    return builder.batch_norm("bn_" + name, builder.conv2d("conv_" + name, from, 4));
+  };
+  const ValueId first = normalized("1", x);
+  ValueId y = builder.relu("relu_1", builder.add("add_1", first, normalized("2", x)));
+  y = builder.relu("relu_2", builder.add("add_2", y, normalized("3", y)));
+  const ValueId largest = builder.max_pool2d("pool", y, 8, 8);
+  y = builder.add("add_3", largest, normalized("4", y));  // of two shapes
+  const Graph graph = builder.finish(builder.flatten("flatten", y));
+  const Graph fused = fuse(graph);
+  EXPECT_THAT(op_types(fused),
+              ElementsAre("Conv", "BatchNormalization", "Conv", "BatchNormalization", "Conv",
+                          "BatchNormalization", "MaxPool", "Conv", "BatchNormalization", "Add", "Flatten"));
+  const auto expect_sum = [&](OpId op, const char* name, const char* added, const char* output) {
+    const Op& sum = fused.op(op);
+    EXPECT_EQ(sum.name, name);
+    ASSERT_EQ(sum.inputs.size(), 7U);
+    EXPECT_EQ(fused.value(sum.inputs[kBatchNormAdded]).name, added);
+    EXPECT_EQ(fused.value(sum.outputs[0]).name, output);
+    EXPECT_TRUE(has_activation(sum));
+  };
+  expect_sum(3, "bn_2", "bn_1_out", "relu_1_out");
+  expect_sum(5, "bn_3", "relu_1_out", "relu_2_out");
+  EXPECT_LT(fused.op(1).inputs.size(), 7U);
+  EXPECT_LT(fused.op(8).inputs.size(), 7U);
 }
 
 TEST(Fuse, NotWhenSomebodyElseReadsTheValueBetween) {
