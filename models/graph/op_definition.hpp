@@ -11,10 +11,11 @@
 //     that of X. Each of them may be absent, where nobody wants that gradient.
 //   - An op with several outputs has a gradient where one of them has.
 //   - Sums over elements that the forward op repeated go in the order of dY's elements.
-//   - Add(a, b) also sums two contributions to one gradient; Copy(dW) -> dW gives the gradient of a parameter
-//     memory of its own.
+//   - Add(a, b) also sums two contributions to one gradient, unless the ReluGrad that reads it does;
+//     Copy(dW) -> dW gives the gradient of a parameter memory of its own.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -23,11 +24,13 @@
 
 #include "models/graph/graph.hpp"
 #include "models/graph/op_signature.hpp"
-#include "models/graph/ops/batch_norm.hpp"
 
 namespace rookery {
 
 class GradientBuilder;
+
+// In place of the inputs that an operator has any number of.
+constexpr std::size_t kEveryInput = static_cast<std::size_t>(-1);
 
 struct OpDefinition {
   std::string type;
@@ -59,11 +62,10 @@ struct OpDefinition {
   std::vector<std::size_t> in_place;
   // Inputs that are images, f32[n, c, h, w], and may come in blocks of channels (op_attributes.hpp). What
   // is of rank 4 among the outputs is blocked then, too.
-  enum class Images : std::uint8_t { kNone, kFirst, kFirstAndAdded, kAll };
-  Images images = Images::kNone;
+  std::vector<std::size_t> images;
   bool takes_image(std::size_t input) const {
-    if (images == Images::kNone || images == Images::kAll) return images == Images::kAll;
-    return input == 0 || (images == Images::kFirstAndAdded && input == kBatchNormAdded);
+    return std::ranges::any_of(images,
+                               [&](std::size_t each) { return each == input || each == kEveryInput; });
   }
   // Its output is what training makes small.
   bool is_loss = false;

@@ -84,7 +84,7 @@ running_statistics = 1 instead.)",
        .differentiate = differentiate_batch_norm,
        .flops = batch_norm_flops,
        .in_place = {kBatchNormX, kBatchNormAdded},
-       .images = OpDefinition::Images::kFirstAndAdded},
+       .images = {kBatchNormX, kBatchNormAdded}},
       {.type = "BatchNormalizationGrad",
        .description =
            "(dY, X, scale, saved mean, saved inverse deviation) -> dX, dscale, dbias: with "

@@ -94,7 +94,7 @@ std::vector<OpDefinition> binary_ops() {
                                     const Op& op) { differentiate_binary(binary, builder, op); },
          .in_place = {0, 1},
          .images =
-             std::string(binary.type) == "Add" ? OpDefinition::Images::kAll : OpDefinition::Images::kNone});
+             std::string(binary.type) == "Add" ? std::vector{kEveryInput} : std::vector<std::size_t>()});
     definitions.push_back({.type = std::string(binary.type) + "GradLeft",
                            .description = "(dY, A?, B?) -> dA: absent is what the derivative does not need",
                            .flops = gradient_flops,

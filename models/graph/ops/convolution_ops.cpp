@@ -103,7 +103,7 @@ std::vector<OpDefinition> convolution_ops() {
        .infer = infer_conv,
        .differentiate = differentiate_convolution,
        .flops = conv_flops,
-       .images = OpDefinition::Images::kFirst},
+       .images = {0}},
       {.type = "ConvGradInput", .description = "(dY, W) -> dX", .flops = conv_transpose_flops},
       {.type = "ConvGradWeight", .description = "(dY, X) -> dW, dbias", .flops = grad_weight_flops},
       {.type = "ConvTranspose",

@@ -39,7 +39,7 @@ std::vector<OpDefinition> elementwise_ops() {
        .infer = infer_relu,
        .differentiate = differentiate_relu,
        .in_place = {0},
-       .images = OpDefinition::Images::kFirst},
+       .images = {0}},
       {.type = "ReluGrad",
        .description = "(dY, Y, dY'?) -> dX: of the gradient dY + dY' where there are two",
        .in_place = {0, 1, 2}},

@@ -105,7 +105,7 @@ std::vector<OpDefinition> part_ops() {
            OpSignature{.inputs = {1, kManyTensors}, .attributes = {{"axis", kInt}}, .any_type = true},
        .infer = infer_concat,
        .differentiate = differentiate_concat,
-       .images = OpDefinition::Images::kAll},
+       .images = {kEveryInput}},
       {.type = "ConcatGrad", .description = "(dY) -> dX…: one for every input"},
       {.type = "Split",
        .description = "(X) -> Y…",

@@ -113,7 +113,7 @@ std::vector<OpDefinition> unary_ops() {
                                                 const Op& op) { differentiate_unary(slope, builder, op); },
          .flops = flops,
          .in_place = {0},
-         .images = OpDefinition::Images::kFirst});
+         .images = {0}});
     if (unary.slope != SlopeFrom::kLinear) {
       const bool of_input = unary.slope == SlopeFrom::kOfInput;
       definitions.push_back({.type = std::string(unary.type) + "Grad",
