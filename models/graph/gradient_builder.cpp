@@ -21,7 +21,7 @@ void GradientBuilder::begin(const Op& forward) {
       return std::ranges::find(forward.outputs, term.first) == forward.outputs.end();
     });
     if (other == last_terms_.end()) return;
-    gradient_of(ValueId{other->first});
+    gradient_of(other->first);
   }
 }
 

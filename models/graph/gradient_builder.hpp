@@ -57,6 +57,11 @@ class GradientBuilder {
   void seed(ValueId value, ValueId gradient);
 
  private:
+  struct Term {
+    Phase phase;
+    std::string forward;
+    ValueId gradient;
+  };
   std::vector<ValueId> add_op(Phase phase, const Op& forward, const std::string& type,
                               std::vector<ValueId> inputs, const std::vector<ValueId>& made,
                               const std::vector<ValueId>& targets, bool whole);
@@ -69,13 +74,8 @@ class GradientBuilder {
 
   TrainingGraph& training_;  // outlives the builder: both live in differentiate()
   std::set<ValueId> wanted_;
-  std::vector<TensorType> of_two_, of_three_;  // types at a batch of two and three
-  std::map<ValueId, ValueId> gradients_;       // of values that are no parameters
-  struct Term {
-    Phase phase;
-    std::string forward;
-    ValueId gradient;
-  };
+  std::vector<TensorType> of_two_, of_three_;    // types at a batch of two and three
+  std::map<ValueId, ValueId> gradients_;         // of values that are no parameters
   std::map<ValueId, Term> last_terms_;           // to be added to them, unless whoever reads both does that
   std::map<ValueId, std::string> newest_users_;  // of parameters: the op whose gradient came last
 };

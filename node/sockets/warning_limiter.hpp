@@ -1,4 +1,5 @@
-// Warnings about what others send: a flood of bad packets must not become a flood of log lines.
+// Warnings about what others do, or what is tried again and again: a flood of bad packets must not become a
+// flood of log lines.
 #pragma once
 
 #include <spdlog/spdlog.h>

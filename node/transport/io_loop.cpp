@@ -260,28 +260,6 @@ void IoLoop::serve_sockets() {
   if (is_of_peers) serve_monitors();
 }
 
-void IoLoop::serve_local(int peer) {
-  std::optional<LocalReceiver>& from = peers_[peer].from_local;
-  for (int i = 0; i < kBurst && from && !from->is_closed(); ++i) {
-    try {
-      const auto packet = from->receive();
-      if (!packet || accept_local(peer, *packet)) break;
-    } catch (const TransportError& error) {
-      warnings_.warn(fmt::format("dropped a packet from {}: {}", peers_[peer].name, error.what()), now_);
-    }
-  }
-  if (from && from->is_closed()) receive_locally(peer, std::nullopt);
-}
-
-// The peer has a copy of the socket.
-void IoLoop::receive_locally(int peer, std::optional<LocalReceiver> from) {
-  std::optional<LocalReceiver>& before = peers_[peer].from_local;
-  for (DescriptorSet& each : descriptors_)
-    if (before) each.remove(before->descriptor());
-  before = std::move(from);
-  misses_descriptors_.fill(true);
-}
-
 void IoLoop::serve_router() {
   Received received;
   for (int i = 0; i < kBurst && router_->receive(received); ++i) accept(received);
@@ -428,6 +406,7 @@ void IoLoop::open(int peer, Channel channel) {
   } catch (const zmq::error_t& error) {
     if (error.num() != EMFILE && error.num() != ENFILE) throw;
     warnings_.warn(fmt::format("cannot connect to {} now: {}", peers_[peer].name, error.what()), now_);
+    tell_of<event::PeerClosed>(peer);
     return reopen_later(peer, channel);  // others free theirs meanwhile, as the connection before does
   }
   misses_descriptors_.fill(true);

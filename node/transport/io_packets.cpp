@@ -92,6 +92,28 @@ bool IoLoop::is_alive(const Peer& peer) const {
   return peer.is_proven && stands && now_ - peer.heard < options_.peer_timeout;
 }
 
+void IoLoop::serve_local(int peer) {
+  std::optional<LocalReceiver>& from = peers_[peer].from_local;
+  for (int i = 0; i < kBurst && from && !from->is_closed(); ++i) {
+    try {
+      const auto packet = from->receive();
+      if (!packet || accept_local(peer, *packet)) break;
+    } catch (const TransportError& error) {
+      warnings_.warn(fmt::format("dropped a packet from {}: {}", peers_[peer].name, error.what()), now_);
+    }
+  }
+  if (from && from->is_closed()) receive_locally(peer, std::nullopt);
+}
+
+// The peer may hold a copy of the socket, so that closing it would not take it out of the sets.
+void IoLoop::receive_locally(int peer, std::optional<LocalReceiver> from) {
+  std::optional<LocalReceiver>& before = peers_[peer].from_local;
+  for (DescriptorSet& each : descriptors_)
+    if (before) each.remove(before->descriptor());
+  before = std::move(from);
+  misses_descriptors_.fill(true);
+}
+
 void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   const auto named =
       std::ranges::find_if(peers_, [&](const Peer& peer) { return peer.who.node == hello.node; });

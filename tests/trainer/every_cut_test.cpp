@@ -46,6 +46,22 @@ Graph residual_model() {
   return b.finish(b.linear("classes", x, 10));
 }
 
+// Sums of normalized branches, of which some read the block's input or the sum's other operand, as in RepVGG
+// (arXiv 2101.03697).
+Graph model_of_branches() {
+  GraphBuilder b;
+  ValueId x = b.relu("relu_0", b.conv2d("conv_0", b.input("input", {1, 8, 8}), 32));
+  for (const std::string block : {"1", "2"}) {
+    const ValueId same = b.batch_norm("bn_" + block + "a", x);
+    const ValueId wide = b.batch_norm("bn_" + block + "b", b.conv2d("wide_" + block, x, 32));
+    const ValueId narrow =
+        b.batch_norm("bn_" + block + "c", b.conv2d("narrow_" + block, x, 32, {.kernel = 1}));
+    x = b.relu("relu_" + block, b.add("add_" + block, b.add("sum_" + block, wide, narrow), same));
+    x = b.add("twice_" + block, x, b.batch_norm("bn_" + block + "d", x));
+  }
+  return b.finish(b.linear("classes", b.flatten("flat", b.global_avg_pool("mean", x)), 10));
+}
+
 // Weights that ops make of parameters, as torch.nn.utils.weight_norm does.
 Graph model_of_made_weights() {
   GraphBuilder b;
@@ -79,6 +95,7 @@ const std::vector<Job>& jobs() {
   static const std::vector<Job> all{
       {"CnnNet", cnn_net, "mse", "digits"},
       {"Residual", residual_model, "cross_entropy", "digits"},
+      {"Branches", model_of_branches, "cross_entropy", "digits"},
       {"Tied",
        [] {
          return tied_model({1, 8, 8}, 10);

@@ -44,14 +44,15 @@ void batch_norm_to_training(Graph& graph, OpId id) {
 void differentiate_batch_norm(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
+  // First, as if the two were apart.
+  if (op.inputs.size() > kBatchNormAdded)
+    builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[kBatchNormAdded]});
   const bool by_running = op.integer("running_statistics", 0) != 0;
   builder.add(Phase::kBackwardInputs, op, "BatchNormalizationGrad",
               {dy, op.inputs[kBatchNormX], op.inputs[kBatchNormScale],
                by_running ? op.inputs[kBatchNormMean] : op.outputs[4],
                by_running ? op.inputs[kBatchNormVariance] : op.outputs[5]},
               {op.inputs[kBatchNormX], op.inputs[kBatchNormScale], op.inputs[kBatchNormBias]});
-  if (op.inputs.size() > kBatchNormAdded)
-    builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[kBatchNormAdded]});
 }
 
 double batch_norm_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {

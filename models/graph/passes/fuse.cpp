@@ -1,5 +1,6 @@
 #include "models/graph/passes/fuse.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -45,14 +46,27 @@ class Readers {
   std::map<ValueId, std::vector<OpId>> readers_;
 };
 
-// The BatchNormalization that each Add becomes part of: of two the later one, before which the other is.
+// Does an op between the two read what the first one reads? Moved behind it, the first would come earlier in
+// the sums of their gradients, and later to buffers that they share.
+bool reads_the_same_between(const Graph& forward, OpId first, OpId last) {
+  const std::vector<ValueId>& inputs = forward.op(first).inputs;
+  for (OpId id = first + 1; id < last; ++id) {
+    const auto is_one = [&](ValueId input) {
+      return input != kNoValue && std::ranges::find(inputs, input) != inputs.end();
+    };
+    if (std::ranges::any_of(forward.op(id).inputs, is_one)) return true;
+  }
+  return false;
+}
+
+// The BatchNormalization that each Add becomes part of: of two the later one.
 std::map<OpId, OpId> normalized_sums(const Graph& forward, const Readers& readers) {
   std::map<OpId, OpId> sums;
   const std::vector<TensorType> of_two = forward.types(2), of_three = forward.types(3);
   for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
     const Op& op = forward.op(id);
     const OpId sum = op.type == "BatchNormalization" ? readers.only("Add", op) : kNoOp;
-    if (sum == kNoOp) continue;
+    if (sum == kNoOp || reads_the_same_between(forward, id, sum)) continue;
     const auto& inputs = forward.op(sum).inputs;
     const auto have_same_types = [&](const std::vector<TensorType>& types) {
       return types[inputs[0]] == types[inputs[1]];

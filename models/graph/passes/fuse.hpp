@@ -11,10 +11,14 @@
 
 namespace rookery {
 
-// BatchNormalization followed by an Add of the same shape that alone reads its output, then Add,
-// BatchNormalization, Conv or Gemm followed by a Relu that alone reads its output, become one op with the
-// name of the first and the output of the second; and so do a Relu and the MaxPool that alone reads its
-// output, with the name and the output of the MaxPool. `forward` has inference form.
+// `forward` has inference form. These become one op:
+//   - a BatchNormalization and the Add, of the same shape, that alone reads its output, in the place of the
+//     Add, with the name of the first and the output of the second; where the Add adds two of them, the later
+//     one;
+//   - that, or another Add, BatchNormalization, Conv or Gemm, and the Relu that alone reads its output, in
+//   the
+//     place and with the name of the first and the output of the second;
+//   - a Relu and the MaxPool that alone reads its output, with the name and the output of the MaxPool.
 Graph fuse(const Graph& forward);
 
 }  // namespace rookery

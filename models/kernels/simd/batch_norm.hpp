@@ -1,4 +1,4 @@
-// What BatchNormalization is in either layout of images.
+// What BatchNormalization and its gradient have in common in both layouts of images.
 #pragma once
 
 #include "models/graph/ops/batch_norm.hpp"

@@ -26,7 +26,7 @@ void DescriptorSet::assign(std::span<const int> descriptors) {
   }
 }
 
-// The kernel itself removes what is closed; another one may have its number since.
+// Fails where it is closed, since the kernel has removed it then, also if another one has its number since.
 void DescriptorSet::remove(int descriptor) {
   if (descriptor >= 0) ::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, descriptor, nullptr);
 }

@@ -271,10 +271,15 @@ inline std::vector<AttentionSpec> attention_specs() {
   const TensorType added{DType::kF32, {33, 47}};
   const TensorType seen{DType::kBool, {2, 1, 1, 47}};
   return {
-      {2, 3, 11, 11, 16, 16, kPacked, true, 0.1F},    {1, 2, 128, 128, 64, 64, kPacked},
-      {2, 2, 33, 47, 5, 7, kMerged, false, 0, added}, {2, 2, 33, 47, 16, 3, kApart, true, 0.3F, seen},
-      {1, 1, 300, 300, 8, 8, kPacked, true, 0.2F},    {1, 1, 520, 130, 4, 4, kMerged},
-      {1, 2, 200, 70, 8, 8, kMerged, true},           {1, 2, 1, 2, 1, 1, kApart},
+      {2, 3, 11, 11, 16, 16, kPacked, true, 0.1F},
+      {1, 2, 128, 128, 64, 64, kPacked},
+      {2, 2, 33, 47, 5, 7, kMerged, false, 0, added},
+      {2, 2, 33, 47, 16, 3, kApart, true, 0.3F, seen},
+      {1, 1, 300, 300, 8, 8, kPacked, true, 0.2F},
+      {1, 1, 520, 130, 4, 4, kMerged},
+      {1, 2, 200, 70, 8, 8, kMerged, true},
+      {1, 1, 520, 130, 4, 4, kMerged, true, 0.2F},
+      {1, 2, 1, 2, 1, 1, kApart},
   };
 }
 

@@ -64,6 +64,16 @@ TEST(Fuse, ASumBecomesPartOfTheNormalizationBefore) {
   EXPECT_LT(fused.op(8).inputs.size(), 7U);
 }
 
+// The order of gradients in sums would be another one.
+TEST(Fuse, NotWhereAnOpBetweenReadsWhatIsNormalized) {
+  GraphBuilder builder;
+  const ValueId x = builder.input("image", {4, 8, 8});
+  const ValueId norm = builder.batch_norm("bn", x);
+  const ValueId branch = builder.conv2d("conv", x, 4);
+  const Graph graph = builder.finish(builder.flatten("flatten", builder.add("add", norm, branch)));
+  EXPECT_THAT(op_types(fuse(graph)), ElementsAre("BatchNormalization", "Conv", "Add", "Flatten"));
+}
+
 TEST(Fuse, NotWhenSomebodyElseReadsTheValueBetween) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {5});
