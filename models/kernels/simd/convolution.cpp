@@ -11,7 +11,11 @@
 namespace rookery::simd {
 namespace {
 
-constexpr Index kImagesTogether = 4;  // whose columns stay in the first-level cache
+// Images whose columns are multiplied together: many, so that sums are seldom moved to memory and back, but
+// only some where the columns would leave a core's cache.
+constexpr Index kMostTogether = 16;
+constexpr Index kFewTogether = 4;
+constexpr Index kColumnsInCache = 12 << 10;
 
 // The buffers of one kernel run, in floats, and how an image is unfolded.
 struct Plan {
@@ -126,8 +130,9 @@ std::unique_ptr<Kernel> make_image_conv_grad_input(const Plan& p) {
 // A row of ones below the columns gives the gradient of the bias as one more column of the product.
 std::unique_ptr<Kernel> make_image_conv_grad_weight(const Plan& p) {
   const Index taps = p.s.depth() + 1;
-  const Index columns_size = kImagesTogether * taps * p.row();
-  const Index gradient_size = p.is_padded() ? kImagesTogether * p.s.out_channels * p.row() : 0;
+  const Index together = std::clamp(kColumnsInCache / (taps * p.row()), kFewTogether, kMostTogether);
+  const Index columns_size = together * taps * p.row();
+  const Index gradient_size = p.is_padded() ? together * p.s.out_channels * p.row() : 0;
   const Index sums_size = p.s.out_channels * taps * p.loops.lanes;
   return lambda_kernel(
       [=](const Arguments& args) {
@@ -138,11 +143,11 @@ std::unique_ptr<Kernel> make_image_conv_grad_weight(const Plan& p) {
         float* totals = sums + sums_size;
         std::fill_n(padded, p.padded_size() + columns_size, 0.0F);
         std::fill_n(sums, sums_size, 0.0F);
-        for (Index i = 0; i < kImagesTogether; ++i) {
+        for (Index i = 0; i < together; ++i) {
           std::fill_n(columns + ((i + 1) * taps - 1) * p.row(), p.s.out_plane(), 1.0F);
         }
-        for (Index image = 0; image < p.s.batch; image += kImagesTogether) {
-          const Index images = std::min(kImagesTogether, p.s.batch - image);
+        for (Index image = 0; image < p.s.batch; image += together) {
+          const Index images = std::min(together, p.s.batch - image);
           const float* dy = p.y_of(args.in(0), image);
           for (Index i = 0; i < images; ++i) {
             p.loops.unfold(p.unfold, p.x_of(args.in(1), image + i), padded, columns + i * taps * p.row());

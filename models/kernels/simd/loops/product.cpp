@@ -12,11 +12,14 @@ constexpr int kDotRows = 2;
 #endif
 constexpr int kDotColumns = 5;
 
+// Only where all of its loops are unrolled do the sums stay in registers.
 template <int kRows, int kColumns>
 inline void dot_tile(const DotProduct& p, Index i, Index j) {
   Floats sums[kRows][kColumns];
   float* const home = p.sums + (i * p.n + j) * kLanes;
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 5
     for (int c = 0; c < kColumns; ++c) sums[r][c] = load(home + (r * p.n + c) * kLanes);
   }
   for (Index chunk = 0; chunk < p.chunks; ++chunk) {
@@ -24,14 +27,19 @@ inline void dot_tile(const DotProduct& p, Index i, Index j) {
     const float* b = p.b + j * p.b_row + chunk * p.b_chunk;
     for (Index k = 0; k < p.run; k += kLanes) {
       Floats rows[kRows];
+#pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) rows[r] = load(a + r * p.a_row + k);
+#pragma GCC unroll 5
       for (int c = 0; c < kColumns; ++c) {
         const Floats column = load(b + c * p.b_row + k);
+#pragma GCC unroll 4
         for (int r = 0; r < kRows; ++r) sums[r][c] = plus_product(sums[r][c], rows[r], column);
       }
     }
   }
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 5
     for (int c = 0; c < kColumns; ++c) store(home + (r * p.n + c) * kLanes, sums[r][c]);
   }
 }
