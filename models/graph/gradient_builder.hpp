@@ -15,7 +15,8 @@ class GradientBuilder {
  public:
   GradientBuilder(TrainingGraph& training, std::set<ValueId> wanted);
 
-  // Before the gradients of each op of the forward graph.
+  // To be called before the gradients of each op of the forward graph: ends the sums that none of its outputs
+  // waits for.
   void begin(const Op& forward);
   // The gradient of an output, complete because all its users come later; kNoValue when nothing
   // downstream depends on it.

@@ -29,7 +29,7 @@ namespace rookery {
 
 class GradientBuilder;
 
-// In place of the inputs that an operator has any number of.
+// Stands for all inputs, in a list of some of them.
 constexpr std::size_t kEveryInput = static_cast<std::size_t>(-1);
 
 struct OpDefinition {

@@ -22,11 +22,12 @@ constexpr Index kMostOfAStrip = 64;
 struct Rows {
   float* data;
   Index row;
+  Rows from(Index first) const { return {data + first * row, row}; }
 };
 struct ConstRows {
   const float* data;
   Index row;
-  const float* at(Index i) const { return data + i * row; }
+  ConstRows from(Index first) const { return {data + first * row, row}; }
 };
 
 // The head that is worked on, and its memory.
@@ -69,8 +70,7 @@ class Attention {
             log_sums == nullptr ? nullptr : log_sums + s_.statistic(head.batch, head.head) + first);
         if (s_.drops) drop(args, head, rows, head.memory + weights_, head.memory + dropped_);
         multiply(rows.rows, s_.width, rows.columns,
-                 {head.memory + (s_.drops ? dropped_ : weights_), rows.stride}, values,
-                 {outputs.data + first * outputs.row, outputs.row});
+                 {head.memory + (s_.drops ? dropped_ : weights_), rows.stride}, values, outputs.from(first));
       });
     });
   }
@@ -93,9 +93,8 @@ class Attention {
           const Index at = (first - begin) * rows.stride;
           slopes_of(args, head, rows, queries, dy, at);
           if (gradients.q == nullptr) return;
-          const Rows dq = of(head, s_.q, gradients.q);
           multiply(rows.rows, s_.depth, rows.columns, {head.memory + slopes_ + at, rows.stride}, right_keys,
-                   {dq.data + first * dq.row, dq.row});
+                   of(head, s_.q, gradients.q).from(first));
         });
         if (gradients.k != nullptr)
           add_columns(head.memory + slopes_, {begin, end}, right_queries, s_.depth,
@@ -149,7 +148,7 @@ class Attention {
     const Index row = padded(columns);
     if (row == columns) return from;
     for (Index i = 0; i < rows; ++i)
-      std::fill(std::copy_n(from.at(i), columns, room + i * row), room + (i + 1) * row, 0.0F);
+      std::fill(std::copy_n(from.from(i).data, columns, room + i * row), room + (i + 1) * row, 0.0F);
     return {room, row};
   }
 
@@ -185,7 +184,7 @@ class Attention {
   void score(const Arguments& args, std::size_t mask_input, const Head& head, const AttentionRows& rows,
              const ConstRows& queries, float* scores) const {
     const Index first = first_of(rows);
-    multiply(rows.rows, padded(rows.columns), s_.depth, {queries.at(first), queries.row},
+    multiply(rows.rows, padded(rows.columns), s_.depth, queries.from(first),
              {head.memory + keys_, s_.stride()}, {scores, rows.stride});
     if (!s_.has_mask) return;
     for (Index i = 0; i < rows.rows; ++i) {
@@ -211,8 +210,8 @@ class Attention {
     float* const slopes = head.memory + slopes_ + at;
     score(args, 4, head, rows, queries, weights);
     loops_.attention_weights(rows, weights, args.in(5) + s_.statistic(head.batch, head.head) + first);
-    multiply(rows.rows, padded(rows.columns), s_.width, {dy.at(first), dy.row},
-             {head.memory + values_, s_.stride()}, {slopes, rows.stride});
+    multiply(rows.rows, padded(rows.columns), s_.width, dy.from(first), {head.memory + values_, s_.stride()},
+             {slopes, rows.stride});
     if (s_.drops) {
       drop(args, head, rows, weights, head.memory + dropped_ + at);
       for_seen(rows, [&](Index i, Index count) {
@@ -258,7 +257,7 @@ class Attention {
                        .a = a + (first - rows.begin) * s_.stride() + begin,
                        .a_row = 1,
                        .a_column = s_.stride(),
-                       .b = b.at(first),
+                       .b = b.from(first).data,
                        .b_row = b.row,
                        .c = sums.data + begin * sums.row,
                        .c_row = sums.row,
