@@ -28,6 +28,15 @@ Connector::~Connector() {
 void Connector::open() {
   close();
   ++number_;
+  try {
+    connect();
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+void Connector::connect() {
   socket_ = zmq::socket_t(*context_, zmq::socket_type::dealer);
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::sndhwm, 0);  // bounded in bytes by credit and budgets, not in messages

@@ -25,7 +25,7 @@ class Connector {
   ~Connector();
 
   // Opens connection number(), which counts up, and connects in the background, trying again until
-  // the peer listens. Throws zmq::error_t where no descriptor is free; close() it then.
+  // the peer listens. Throws zmq::error_t where no descriptor is free; it is not open then.
   void open();
   // Gives what is queued up to `linger` to leave.
   void close(std::chrono::milliseconds linger = std::chrono::milliseconds(0));
@@ -52,6 +52,8 @@ class Connector {
   News news();
 
  private:
+  void connect();
+
   zmq::context_t* context_;
   Address peer_;
   bool is_ipv6_;

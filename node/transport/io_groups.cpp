@@ -210,7 +210,7 @@ void IoLoop::retire_ended() {
     if (entry.second->membership.over()) over.push_back(entry.second);
     return entry.second->membership.over();
   });
-  if (!over.empty()) misses_descriptors_.fill(true);
+  if (!over.empty() && groups_.empty()) take_out(options_.stop_descriptor);
   for (const std::shared_ptr<Group>& group : over) {
     ended_[group->options.group] = group->notice;
     for (int member = 0; member < static_cast<int>(group->members.size()); ++member) {
@@ -235,7 +235,7 @@ void IoLoop::part_from(int peer) {
   for (const Channel channel : channels_of(peer)) {
     ChannelState& each = state_of(peer, channel);
     const bool says_farewell = channel == Channel::kControl && each.outgoing.is_connected();
-    each.outgoing.close(says_farewell ? kFarewell : milliseconds(0));
+    close(each, says_farewell ? kFarewell : milliseconds(0));
     each.welcomed = false;
     each.reopen_at.reset();
   }

@@ -221,17 +221,23 @@ std::vector<int> IoLoop::descriptors_now() {
   if (!groups_.empty()) all[kOfStop] = options_.stop_descriptor;
   if (timer_) all[kOfTimer] = timer_->descriptor();
   for (const Peer& peer : peers_) all.push_back(peer.from_local ? peer.from_local->descriptor() : -1);
-  const auto add = [&](zmq::socket_ref socket) { all.push_back(socket.get(zmq::sockopt::fd)); };
-  std::ranges::for_each(common_sockets(), add);
-  for (Peer& peer : peers_) {
-    for (ChannelState& each : peer.channels) {
-      Connector* connector = each.outgoing.connector();
-      if (connector == nullptr || !connector->is_open()) continue;
-      add(connector->monitor());
-      if (!options_.reachable) add(connector->socket());
-    }
-  }
+  for (const zmq::socket_ref socket : common_sockets()) all.push_back(socket.get(zmq::sockopt::fd));
+  for (Peer& peer : peers_)
+    for (ChannelState& each : peer.channels)
+      std::ranges::copy(descriptors_of(each.outgoing), std::back_inserter(all));
   return all;
+}
+
+std::vector<int> IoLoop::descriptors_of(PeerChannel& channel) const {
+  Connector* connector = channel.connector();
+  if (connector == nullptr || !connector->is_open()) return {};
+  std::vector<int> all{connector->monitor().get(zmq::sockopt::fd)};
+  if (!options_.reachable) all.push_back(connector->socket().get(zmq::sockopt::fd));
+  return all;
+}
+
+void IoLoop::take_out(int descriptor) {
+  for (DescriptorSet& each : descriptors_) each.remove(descriptor);
 }
 
 void IoLoop::wake_sleepers() {
@@ -401,6 +407,7 @@ void IoLoop::open(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
   each.reopen_at.reset();
   if (each.outgoing.connector() == nullptr) return;  // the peer opens
+  close(each);
   try {
     each.outgoing.open();
   } catch (const zmq::error_t& error) {
@@ -438,8 +445,7 @@ void IoLoop::suspend_streams(int peer) {
 
 void IoLoop::reopen_later(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
-  each.outgoing.close();
-  misses_descriptors_.fill(true);
+  close(each);
   each.welcomed = false;
   if (channel != Channel::kControl) suspend_streams(peer);
   const auto goes_on = [](const SharedGroup& shared) {
@@ -448,6 +454,11 @@ void IoLoop::reopen_later(int peer, Channel channel) {
   if (std::ranges::none_of(peers_[peer].shared_groups, goes_on)) return;
   each.backoff = std::clamp(each.backoff * 2, kFirstBackoff, kMaxBackoff);
   each.reopen_at = now_ + each.backoff;
+}
+
+void IoLoop::close(ChannelState& channel, milliseconds linger) {
+  std::ranges::for_each(descriptors_of(channel.outgoing), [&](int each) { take_out(each); });
+  channel.outgoing.close(linger);
 }
 
 void IoLoop::say_hello(int peer, Channel channel) {
@@ -471,9 +482,9 @@ void IoLoop::finish() {
     group->queues.fail(fmt::format("the endpoint of {} has ended", options_.node), 0);
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
     for (const Channel channel : channels_of(peer)) {
-      PeerChannel& outgoing = state_of(peer, channel).outgoing;
+      ChannelState& each = state_of(peer, channel);
       // What waits for a peer that is not there would only delay the end.
-      outgoing.close(channel == Channel::kControl && outgoing.is_connected() ? farewell : milliseconds(0));
+      close(each, channel == Channel::kControl && each.outgoing.is_connected() ? farewell : milliseconds(0));
     }
   }
   if (router_) router_->close(farewell);

@@ -135,6 +135,10 @@ class IoLoop {
   // What tells of all that comes: places kOfWaker to kOfTimer, one for each peer from kFirstLocal on, then
   // ZeroMQ's, the common ones first.
   std::vector<int> descriptors_now();
+  // Those of a connection that this node has opened.
+  std::vector<int> descriptors_of(PeerChannel& channel) const;
+  // None of the sleepers has it from here on, as must be before it is closed.
+  void take_out(int descriptor);
   // Those of ZeroMQ that are no peer's.
   std::vector<zmq::socket_ref> common_sockets();
   void serve_sockets();
@@ -155,6 +159,7 @@ class IoLoop {
   // does.
   void reach(int peer, Channel channel);
   void begin_session(int peer, Channel channel);
+  void close(ChannelState& channel, std::chrono::milliseconds linger = std::chrono::milliseconds(0));
   // By this node's own decision: says nothing about the peer.
   void reopen_later(int peer, Channel channel);
   void suspend_streams(int peer);

@@ -105,11 +105,9 @@ void IoLoop::serve_local(int peer) {
   if (from && from->is_closed()) receive_locally(peer, std::nullopt);
 }
 
-// The peer may hold a copy of the socket, so that closing it would not take it out of the sets.
 void IoLoop::receive_locally(int peer, std::optional<LocalReceiver> from) {
   std::optional<LocalReceiver>& before = peers_[peer].from_local;
-  for (DescriptorSet& each : descriptors_)
-    if (before) each.remove(before->descriptor());
+  if (before) take_out(before->descriptor());
   before = std::move(from);
   misses_descriptors_.fill(true);
 }

@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -15,7 +16,8 @@ DescriptorSet::DescriptorSet() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
 }
 
 void DescriptorSet::assign(std::span<const int> descriptors) {
-  for (const int before : descriptors_) remove(before);
+  for (const int before : descriptors_)
+    if (before >= 0) ::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, before, nullptr);
   descriptors_.assign(descriptors.begin(), descriptors.end());
   for (std::size_t i = 0; i < descriptors.size(); ++i) {
     if (descriptors[i] < 0) continue;
@@ -26,9 +28,11 @@ void DescriptorSet::assign(std::span<const int> descriptors) {
   }
 }
 
-// Fails where it is closed, since the kernel has removed it then, also if another one has its number since.
 void DescriptorSet::remove(int descriptor) {
-  if (descriptor >= 0) ::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, descriptor, nullptr);
+  const auto found = std::ranges::find(descriptors_, descriptor);
+  if (descriptor < 0 || found == descriptors_.end()) return;
+  ::epoll_ctl(epoll_.number(), EPOLL_CTL_DEL, descriptor, nullptr);
+  *found = -1;
 }
 
 std::span<const std::size_t> DescriptorSet::wait(int milliseconds) {
