@@ -55,7 +55,7 @@ struct PeerHeard {
 };  // any packet of it
 struct PeerClosed {
   int peer;
-};  // a connection to it was closed, not by this node
+};  // a connection to it was closed, not by this node, or cannot be opened
 struct PeerRefused {
   int peer;
   std::string reason;

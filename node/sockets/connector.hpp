@@ -25,7 +25,8 @@ class Connector {
   ~Connector();
 
   // Opens connection number(), which counts up, and connects in the background, trying again until
-  // the peer listens. Throws zmq::error_t where no descriptor is free; it is not open then.
+  // the peer listens. Throws zmq::error_t where no descriptor is free, or no socket of the context;
+  // it is not open then.
   void open();
   // Gives what is queued up to `linger` to leave.
   void close(std::chrono::milliseconds linger = std::chrono::milliseconds(0));

@@ -34,6 +34,12 @@ int connections_of(const std::vector<EndpointPeer>& peers) {
   return connections;
 }
 
+// A connection is a socket, and a monitor of two; those closed last may not be freed yet.
+int sockets_for(const std::vector<EndpointPeer>& peers) {
+  constexpr int kSocketsEach = 3, kOwn = 16;
+  return std::clamp(kSocketsEach * connections_of(peers) + kOwn, ZMQ_MAX_SOCKETS_DFLT, 65535);
+}
+
 std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {
   std::vector<std::string> nodes;
   for (const EndpointPeer& peer : peers) nodes.push_back(peer.node);
@@ -81,6 +87,7 @@ void IoLoop::start(std::vector<EndpointPeer> peers) {
         "that they cannot talk to each other: run clusterize again, which makes no neighbours of such nodes",
         options_.node, peer.node));
   }
+  context_.set(zmq::ctxopt::max_sockets, sockets_for(peers));
   admission_.emplace(context_, options_.key, nodes_of(peers));
   if (listener_) router_.emplace(context_, *listener_, kMostStrangers + connections_of(peers));
   peers_.reserve(peers.size());
@@ -413,6 +420,9 @@ void IoLoop::open(int peer, Channel channel) {
   } catch (const zmq::error_t& error) {
     if (error.num() != EMFILE && error.num() != ENFILE) throw;
     warnings_.warn(fmt::format("cannot connect to {} now: {}", peers_[peer].name, error.what()), now_);
+    tell_of<event::PeerRefused>(
+        peer,
+        fmt::format("this machine has no descriptor for its connection ({}); see ulimit -n", error.what()));
     tell_of<event::PeerClosed>(peer);
     return reopen_later(peer, channel);  // others free theirs meanwhile, as the connection before does
   }
@@ -487,6 +497,7 @@ void IoLoop::finish() {
       close(each, channel == Channel::kControl && each.outgoing.is_connected() ? farewell : milliseconds(0));
     }
   }
+  for (const zmq::socket_ref socket : common_sockets()) take_out(socket.get(zmq::sockopt::fd));
   if (router_) router_->close(farewell);
   admission_->close();
   for (Peer& peer : peers_) peer.to_local.withdraw();

@@ -142,10 +142,6 @@ class IoLoop {
   // Those of ZeroMQ that are no peer's.
   std::vector<zmq::socket_ref> common_sockets();
   void serve_sockets();
-  // Until there is no more, or a group's thread has what it waits for.
-  void serve_local(int peer);
-  // From here on from this one; none: not at all.
-  void receive_locally(int peer, std::optional<LocalReceiver> from);
   void serve_router();
   void serve_connectors();
   void serve_admission();
@@ -172,6 +168,10 @@ class IoLoop {
   void accept(Received& received);
   // Whether a group's thread has got what it waits for.
   bool accept_local(int peer, const LocalReceiver::LocalPacket& local);
+  // Until there is no more, or a group's thread has what it waits for.
+  void serve_local(int peer);
+  // From here on from this one; none: not at all.
+  void receive_locally(int peer, std::optional<LocalReceiver> from);
   void hear(int peer);
   void accept_hello(const CtlHello& hello, const Received& received);
   void welcome(int peer, Channel channel);

@@ -13,6 +13,7 @@
 #include "node/wire/stream.hpp"
 #include "tests/node/transport/endpoints.hpp"
 #include "tests/node/transport/loopback.hpp"
+#include "tests/node/transport/no_free_descriptors.hpp"
 #include "tests/node/transport/tcp_proxy.hpp"
 #include "tests/support/captured_log.hpp"
 
@@ -196,6 +197,18 @@ TEST(Endpoint, WhoWaitsForAGroupIsToldWhenNobodyOpensIt) {
   EXPECT_THAT(error_of([&] { alone->join(); }), HasSubstr("node_1 ("));
   EXPECT_THAT(error_of([&] { alone->join(); }), HasSubstr("its provider runs, but takes no part yet"));
   expect_to_work(pipeline, 0);
+}
+
+TEST(Endpoint, WhoHasNoDescriptorForAPeerIsToldSo) {
+#ifdef ROOKERY_SANITIZED
+  GTEST_SKIP() << "a sanitizer's checks take descriptors themselves";
+#endif
+  Endpoints nodes(2);
+  const NoFreeDescriptors meanwhile;
+  const auto links = nodes.open(kPipeline, {0, 1},
+                                [](GroupOptions& options) { options.wait_for_peers = milliseconds(300); });
+  EXPECT_THAT(error_of([&] { links[0]->join(); }),
+              AllOf(HasSubstr("node_1 ("), HasSubstr("no descriptor for its connection")));
 }
 
 // What one group has under way to a peer that does not take it leaves another's room alone.

@@ -1,17 +1,15 @@
 // What a ZmqLink does when the network, or a peer of ours, misbehaves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <future>
 #include <numeric>
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "node/transport/local/descriptor.hpp"
 #include "tests/node/transport/loopback.hpp"
 #include "tests/node/transport/message_keys.hpp"
+#include "tests/node/transport/no_free_descriptors.hpp"
 #include "tests/node/transport/tcp_proxy.hpp"
 #include "tests/support/captured_log.hpp"
 
@@ -101,25 +99,6 @@ TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCutsWhereMemoryIsRead) {
   expect_all_arrive_over_cuts(pair);
   EXPECT_LT(pair.proxies[1]->bytes(), 4'000'000U) << "tensors went through sockets";
 }
-
-// Until its end the process gets no new descriptor; those that it has stay.
-class NoFreeDescriptors {
- public:
-  NoFreeDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few{STDERR_FILENO + 1, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &few);
-    for (Descriptor copy(::dup(STDERR_FILENO)); copy; copy = Descriptor(::dup(STDERR_FILENO)))
-      taken_.push_back(std::move(copy));
-  }
-  ~NoFreeDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoFreeDescriptors(const NoFreeDescriptors&) = delete;
-  NoFreeDescriptors& operator=(const NoFreeDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-  std::vector<Descriptor> taken_;
-};
 
 TEST(ZmqLinkFaults, AConnectionWaitsForAFreeDescriptor) {
 #ifdef ROOKERY_SANITIZED
