@@ -28,10 +28,10 @@ std::string bytes_text(double bytes) {
 
 Progress progress_from_json(const Json& line) {
   Progress progress;
-  progress.epoch = line.at("epoch").get<std::int64_t>() - 1;
-  progress.epochs = line.at("epochs").get<std::int64_t>();
-  progress.step = line.at("step").get<std::int64_t>();
-  progress.steps = line.at("steps").get<std::int64_t>();
+  progress.epoch = integer_from<std::int64_t>(line.at("epoch")) - 1;
+  progress.epochs = integer_from<std::int64_t>(line.at("epochs"));
+  progress.step = integer_from<std::int64_t>(line.at("step"));
+  progress.steps = integer_from<std::int64_t>(line.at("steps"));
   progress.samples_per_second = line.at("samples_per_second").get<double>();
   progress.seconds_left = line.at("seconds_left").get<double>();
   if (line.contains("loss")) progress.loss = line.at("loss").get<double>();

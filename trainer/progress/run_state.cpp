@@ -88,17 +88,20 @@ std::string to_text(const RunState& state) {
 
 RunState run_state_from(const std::string& text) {
   try {
+    const auto integer = [](const Json& of, const char* key) {
+      return integer_from<std::int64_t>(of.at(key));
+    };
     const Json json = Json::parse(text);
     const Json& plateau = json.at("plateau");
     std::vector<LossSum> losses;
     for (const Json& sum : json.value("epoch_losses", Json::array()))
-      losses.push_back({to_number(sum.at("loss")), sum.at("samples").get<std::int64_t>()});
-    return {.step = json.at("step").get<std::int64_t>(),
-            .epoch = json.at("epoch").get<std::int64_t>(),
-            .samples = json.at("samples").get<std::int64_t>(),
-            .validation_batches = json.at("validation_batches").get<std::int64_t>(),
-            .validations = json.at("validations").get<std::int64_t>(),
-            .optimizer_from = json.value("optimizer_from", std::int64_t{0}),
+      losses.push_back({to_number(sum.at("loss")), integer(sum, "samples")});
+    return {.step = integer(json, "step"),
+            .epoch = integer(json, "epoch"),
+            .samples = integer(json, "samples"),
+            .validation_batches = integer(json, "validation_batches"),
+            .validations = integer(json, "validations"),
+            .optimizer_from = json.contains("optimizer_from") ? integer(json, "optimizer_from") : 0,
             .base_rate = json.at("base_rate").get<double>(),
             .learning_rate = json.at("learning_rate").get<double>(),
             .sample_digest = std::stoull(json.at("sample_digest").get<std::string>(), nullptr, 16),
@@ -106,8 +109,8 @@ RunState run_state_from(const std::string& text) {
             .epoch_losses = std::move(losses),
             .plateau = {.best = plateau.at("best").is_null() ? std::nullopt
                                                              : std::optional(to_number(plateau.at("best"))),
-                        .bad_epochs = plateau.at("bad_epochs").get<std::int64_t>(),
-                        .cooldown_left = plateau.at("cooldown_left").get<std::int64_t>()}};
+                        .bad_epochs = integer(plateau, "bad_epochs"),
+                        .cooldown_left = integer(plateau, "cooldown_left")}};
   } catch (const Json::exception& error) {
     throw DataError(fmt::format("the place that the run has reached cannot be read: {}", error.what()));
   } catch (const std::logic_error& error) {

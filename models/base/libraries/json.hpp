@@ -2,8 +2,11 @@
 // that uses them: include this and not the library's own header.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 // NOLINTBEGIN(bugprone-macro-parentheses): what would stand in them are keywords and types.
 #define ROOKERY_JSON_PARSER(KEYWORDS, Json, Iterator)                                               \
@@ -33,3 +36,21 @@
 
 ROOKERY_JSON(extern template, nlohmann::basic_json<>)
 ROOKERY_JSON(extern template, nlohmann::basic_json<nlohmann::ordered_map>)
+
+namespace rookery {
+
+// The integer that `json` is: of what no schema was checked, since get() makes one of every number.
+// nlohmann::json::type_error where it is none, or not of this type.
+template <std::integral Integer, typename AnyJson>
+Integer integer_from(const AnyJson& json) {
+  const bool fits = json.is_number_unsigned() ? std::in_range<Integer>(json.template get<std::uint64_t>())
+                                              : json.is_number_integer() &&
+                                                    std::in_range<Integer>(json.template get<std::int64_t>());
+  if (!fits)
+    throw nlohmann::json::type_error::create(
+        302, (json.is_number() ? json.dump() : json.type_name()) + std::string(" is no integer in range"),
+        &json);
+  return json.template get<Integer>();
+}
+
+}  // namespace rookery

@@ -44,7 +44,7 @@ std::optional<ModuleDescription> module_description(const onnx::ModelProto& mode
     ModuleDescription module;
     try {
       const nlohmann::ordered_json json = nlohmann::ordered_json::parse(found->value());
-      if (const int version = json.at("version").get<int>(); version != kModuleVersion) {
+      if (const int version = integer_from<int>(json.at("version")); version != kModuleVersion) {
         throw DataError(
             fmt::format("version {}, this program knows {}: use a newer Rookery, or its "
                         "rookery_export.py",
@@ -55,7 +55,7 @@ std::optional<ModuleDescription> module_description(const onnx::ModelProto& mode
       json.at("tied").get_to(module.tied);
       json.at("state_dict").get_to(module.state_dict);
       for (const auto& [name, version] : json.at("versions").items()) {
-        if (!version.is_null()) module.versions.emplace_back(name, version.get<std::int64_t>());
+        if (!version.is_null()) module.versions.emplace_back(name, integer_from<std::int64_t>(version));
       }
     } catch (const nlohmann::ordered_json::exception& error) {
       throw DataError(fmt::format("is broken: {}", error.what()));

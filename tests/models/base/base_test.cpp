@@ -3,10 +3,12 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/named_options.hpp"
 #include "models/base/rng.hpp"
 #include "models/base/text.hpp"
@@ -102,6 +104,20 @@ RC_GTEST_PROP(Rng, PermutationsHoldEveryNumberOnce, (std::uint64_t seed)) {
   std::vector<std::int64_t> expected(n);
   std::iota(expected.begin(), expected.end(), 0);
   RC_ASSERT(order == expected);
+}
+
+TEST(IntegerFrom, TakesIntegersOfTheTypeAlone) {
+  using Json = nlohmann::json;
+  EXPECT_EQ(integer_from<int>(Json::parse("-7")), -7);
+  EXPECT_EQ(integer_from<std::int64_t>(Json::parse("-9223372036854775808")),
+            std::numeric_limits<std::int64_t>::min());
+  EXPECT_EQ(integer_from<std::uint64_t>(Json::parse("18446744073709551615")),
+            std::numeric_limits<std::uint64_t>::max());
+  for (const char* text : {"1e30", "2222222222222222222222222", "0.5", "1.0", "true", "null", "\"1\"", "[1]",
+                           "9223372036854775808"})
+    EXPECT_THROW(integer_from<std::int64_t>(Json::parse(text)), Json::type_error) << text;
+  EXPECT_THROW(integer_from<int>(Json::parse("2147483648")), Json::type_error);
+  EXPECT_THROW(integer_from<std::uint64_t>(Json::parse("-1")), Json::type_error);
 }
 
 TEST(NamedOptions, AreReadByKind) {

@@ -41,7 +41,7 @@ void to_json(nlohmann::json& json, const StartChoice& choice) {
 void from_json(const nlohmann::json& json, StartChoice& choice) {
   choice.resume = json.at("resume").get<bool>();
   choice.sync_optimizer = json.at("sync_optimizer").get<bool>();
-  if (json.contains("sync_from")) choice.sync_from = json["sync_from"].get<int>();
+  if (json.contains("sync_from")) choice.sync_from = integer_from<int>(json["sync_from"]);
 }
 
 void check_start(const StartChoice& choice, int cluster, int clusters, const TrainingSettings& settings) {

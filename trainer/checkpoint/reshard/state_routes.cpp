@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/reshard/state_routes.hpp"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -21,8 +20,8 @@ nlohmann::json types_to_json(const Types& types) {
 
 Types types_from(const nlohmann::json& json) {
   Types types;
-  for (const auto& [name, type] : json.get<std::map<std::string, std::tuple<std::string, std::uint64_t>>>())
-    types[name] = {std::get<0>(type), std::get<1>(type)};
+  for (const auto& [name, type] : json.get<std::map<std::string, nlohmann::json>>())
+    types[name] = {type.at(0).get<std::string>(), integer_from<std::uint64_t>(type.at(1))};
   return types;
 }
 
@@ -84,10 +83,11 @@ void to_json(nlohmann::json& json, const NodeState& state) {
 void from_json(const nlohmann::json& json, NodeState& state) {
   state.has = types_from(json.at("has"));
   state.lacks = types_from(json.at("lacks"));
-  for (const auto& [name, begin, bytes] :
-       json.at("wants").get<std::vector<std::tuple<std::string, std::uint64_t, std::uint64_t>>>())
-    state.wants.push_back({.name = name, .begin = begin, .bytes = bytes});
-  if (json.contains("from")) state.from = json["from"].get<int>();
+  for (const nlohmann::json& range : json.at("wants"))
+    state.wants.push_back({.name = range.at(0).get<std::string>(),
+                           .begin = integer_from<std::uint64_t>(range.at(1)),
+                           .bytes = integer_from<std::uint64_t>(range.at(2))});
+  if (json.contains("from")) state.from = integer_from<int>(json["from"]);
 }
 
 std::vector<StateRoute> state_routes(const OfNodes<NodeState>& nodes) {
