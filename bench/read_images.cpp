@@ -1,10 +1,4 @@
-// Reads a folder of images sample after sample on one thread, for read_images.py: for every number N on
-// standard input it reads N samples, going on where it was, and prints the seconds of processor time that
-// each of them took.
-//
-//   build/bin/read_images FOLDER SIZE [FILE]
-//
-// FILE gets the first 32 samples as floats.
+// Rookery's side of read_images.py.
 
 #include <ctime>
 #include <fstream>
@@ -12,6 +6,7 @@
 #include <string>
 
 #include "models/base/libraries/format.hpp"
+#include "models/base/process/program.hpp"
 #include "trainer/data/augment/augmented_dataset.hpp"
 #include "trainer/data/dataset.hpp"
 
@@ -25,9 +20,9 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-int read_images(const std::string& folder, const std::string& size, const std::string& file) {
-  const auto dataset =
-      augmented(open_dataset("images:?size=" + size, folder, {.cache_mib = 0}), {{"horizontal_flip", {}}});
+void read_images(const std::string& folder, int size, const std::string& file) {
+  const auto dataset = augmented(open_dataset(fmt::format("images:?size={}", size), folder, {.cache_mib = 0}),
+                                 {{"horizontal_flip", {}}});
   const TensorType& type = dataset->tensors().at("input");
   Tensor sample(type.dtype, type.shape.with_batch(1));
   if (!file.empty()) {
@@ -46,20 +41,28 @@ int read_images(const std::string& folder, const std::string& size, const std::s
     fmt::print("{}\n", (thread_seconds() - begin) / static_cast<double>(samples));
     std::fflush(stdout);
   }
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    fmt::print(stderr, "read_images FOLDER SIZE [FILE]\n");
-    return 2;
-  }
-  try {
-    return read_images(argv[1], argv[2], argc > 3 ? argv[3] : "");
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "read_images: {}\n", error.what());
-    return 1;
-  }
+  namespace po = boost::program_options;
+  const rookery::ProgramInfo info{
+      .name = "read_images",
+      .summary =
+          "Reads a folder of images sample after sample on one thread: for every number N on standard input "
+          "it reads N samples, going on where it was, and prints the seconds of processor time that each of "
+          "them took.",
+      .example = "  echo 100 | read_images --folder images --size 180\n"};
+  rookery::ProgramOptions options;
+  std::string folder;
+  std::string first;
+  int size = 0;
+  options.add_options()("folder", po::value(&folder)->required(), "with a folder of images for each class")(
+      "size", po::value(&size)->default_value(180), "in pixels, to which images are resized")(
+      "first", po::value(&first), "a file to write the first 32 samples to, as floats");
+  return rookery::run_program(info, options, argc, argv, [&](const rookery::ProgramArguments&) {
+    read_images(folder, size, first);
+    return rookery::kDone;
+  });
 }

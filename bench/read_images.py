@@ -80,7 +80,8 @@ def differing(first, paths, size):
 
 def measure(folder, sides, size, options):
     paths = sorted((folder / "cats").iterdir()) + sorted((folder / "dogs").iterdir())
-    rookery = Reader("Rookery", [options.build / "bin" / "read_images", folder, str(size)], folder.parent / "rookery")
+    rookery = Reader("Rookery", [options.build / "bin" / "read_images", "--folder", folder, "--size", str(size), "--first"],
+                     folder.parent / "rookery")
     peers = [Pillow(paths, size)]
     for way in ("pillow", "torchvision") if options.torch else ():
         peers.append(Reader(f"DataLoader, {way}", [options.torch, HERE / "torch_images.py", folder, str(size), way],
