@@ -76,10 +76,63 @@ void multiply_panels(const Loops& loops, const Product& all) {
   });
 }
 
+// C^T = B^T A^T for few rows of A and B stored transposed: what is large is read where it lies, along its
+// rows, and what is small is turned.
+class TurnedProduct {
+ public:
+  static bool fits(const GemmShape& s) {
+    constexpr Index kMostDepth = 1024;
+    return s.trans_b && s.m <= kFewRows && s.k <= kMostDepth && s.m * (s.k + s.n) < s.k * s.n;
+  }
+  explicit TurnedProduct(const GemmShape& s)
+      : s_(s), row_((s.m + kImageBlock - 1) / kImageBlock * kImageBlock) {}
+
+  std::size_t scratch_bytes() const { return float_bytes(s_.k * row_); }
+  void run(const float* a, const float* b, const float* bias, bool relu, float* c, float* turned) const {
+    loops_.transpose_whole(s_.m, s_.k, a, s_.k, turned, row_);
+    in_runs(
+        s_.n, s_.m * s_.k / kProductsATime,
+        [&](Index first, Index count) {
+          for_slices({first, first + count}, kColumns, [&](Index begin, Index end) {
+            alignas(64) float columns[kColumns * kFewRows];  // of C, one after the other
+            loops_.multiply({.m = end - begin,
+                             .n = s_.m,
+                             .k = s_.k,
+                             .a = b + begin * s_.k,
+                             .a_row = s_.k,
+                             .a_column = 1,
+                             .b = turned,
+                             .b_row = row_,
+                             .c = columns,
+                             .c_row = row_,
+                             .rows = bias == nullptr ? nullptr : bias + begin,
+                             .relu = relu});
+            loops_.transpose(end - begin, s_.m, columns, row_, c + begin, s_.n);
+          });
+        },
+        kColumns);
+  }
+
+ private:
+  static constexpr Index kFewRows = 64;
+  static constexpr Index kColumns = 2 * kRows;  // whose part of B stays in the first-level cache
+  const Loops& loops_ = loops();
+  GemmShape s_;
+  Index row_;
+};
+
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
   const bool relu = has_activation(request.op);
+  if (TurnedProduct::fits(s)) {
+    const TurnedProduct product(s);
+    return lambda_kernel(
+        [product, relu](const Arguments& args) {
+          product.run(args.in(0), args.in(1), args.in(2), relu, args.out(0), args.floats());
+        },
+        product.scratch_bytes());
+  }
   if (!is_small(s)) {
     const PackedProduct product(s.m, s.n, s.k);
     return lambda_kernel(

@@ -133,6 +133,9 @@ inline std::vector<GemmSpec> gemm_specs() {
       {9, 33, 18, true, true, true, 0.5F, 2.0F},
       {13, 21, 40, false, false, false, -1.5F},
       {1, 1, 1},
+      // Few rows, that are turned.
+      {21, 150, 90},
+      {50, 147, 131, false, true, false},
       {130, 140, 300},
       // Cut into pieces of columns, and of rows; with rows of operands a power of two apart.
       {70, 512, 256},
