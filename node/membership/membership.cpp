@@ -45,7 +45,7 @@ Membership::Actions Membership::on(const MembershipEvent& event, Time now) {
 Membership::Actions Membership::handle(const event::PeerCame& came, Time now) {
   Peer& peer = peers_.at(came.peer);
   peer.heard = now;
-  peer.refused.clear();
+  if (peer.nonce != came.nonce) peer.refused.clear();
   if (peer.nonce && *peer.nonce != came.nonce && !gathering()) {
     return peer.gone ? Actions{} : lose(peer, "it was restarted during the run");
   }
@@ -62,6 +62,7 @@ Membership::Actions Membership::handle(const event::PeerCame& came, Time now) {
 Membership::Actions Membership::handle(const event::PeerWelcomed& welcomed, Time now) {
   Peer& peer = peers_.at(welcomed.peer);
   peer.welcomed = true;
+  peer.refused.clear();
   peer.closed.reset();
   return begin_when_all_here(now);
 }
@@ -90,7 +91,7 @@ Membership::Actions Membership::handle(const event::PeerClosed& closed, Time now
 Membership::Actions Membership::handle(const event::PeerRefused& refused, Time) {
   Peer& peer = peers_.at(refused.peer);
   const bool is_news = gathering() && !peer.here() && std::exchange(peer.refused, refused.reason).empty();
-  if (!is_news) return {};
+  if (!is_news || refused.reason.empty()) return {};
   return {action::Report{fmt::format("waiting for {}: {}", peer.name, refused.reason)}};
 }
 

@@ -59,7 +59,7 @@ struct PeerClosed {
 struct PeerRefused {
   int peer;
   std::string reason;
-};  // why it is not here, as far as is known; fit for a terminal
+};  // why it is not here, fit for a terminal; empty: what was said before holds no longer
 struct PeerSaidBye {
   int peer;
   bool confirms;  // it has ours

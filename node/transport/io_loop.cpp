@@ -420,12 +420,14 @@ void IoLoop::open(int peer, Channel channel) {
   } catch (const zmq::error_t& error) {
     if (error.num() != EMFILE && error.num() != ENFILE) throw;
     warnings_.warn(fmt::format("cannot connect to {} now: {}", peers_[peer].name, error.what()), now_);
+    each.lacks_descriptor = true;
+    tell_of<event::PeerClosed>(peer);
     tell_of<event::PeerRefused>(
         peer,
         fmt::format("this machine has no descriptor for its connection ({}); see ulimit -n", error.what()));
-    tell_of<event::PeerClosed>(peer);
     return reopen_later(peer, channel);  // others free theirs meanwhile, as the connection before does
   }
+  if (std::exchange(each.lacks_descriptor, false)) tell_of<event::PeerRefused>(peer, std::string());
   misses_descriptors_.fill(true);
   begin_session(peer, channel);
 }

@@ -93,6 +93,7 @@ class IoLoop {
     Clock::time_point hello_at{};  // when to say hello again
     std::optional<Clock::time_point> reopen_at;
     std::chrono::milliseconds backoff{0};
+    bool lacks_descriptor = false;      // for a connection, when that was tried last
     std::string incoming;               // the peer's connection of this channel; empty: none
     std::uint32_t incoming_number = 0;  // which of the peer's connections that is
   };

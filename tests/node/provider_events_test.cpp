@@ -174,6 +174,15 @@ TEST(ProviderEvents, OtherLinesAreNoEvents) {
         "{\"event\": \"progress\", \"node\": \"a\", \"role\": \"b\", \"epoch\": \"x\"}"}) {
     EXPECT_FALSE(parse_json_line(line)) << line;
   }
+  const std::string event = to_json_line(progress_event());
+  ASSERT_TRUE(parse_json_line(event));
+  for (const char* number : {"0.5", "1e30"}) {
+    std::string line = event;
+    const std::string step = "\"step\":204";
+    ASSERT_NE(line.find(step), std::string::npos) << line;
+    line.replace(line.find(step), step.size(), std::string("\"step\":") + number);
+    EXPECT_FALSE(parse_json_line(line)) << line;
+  }
 }
 
 TEST(ProviderEvents, ALineForPeopleHasWhatTheyWantToKnow) {

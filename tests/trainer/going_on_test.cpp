@@ -245,7 +245,7 @@ TEST(RunState, ComesBackFromItsText) {
   infinite.epoch_losses.front().loss = -std::numeric_limits<double>::infinity();
   EXPECT_EQ(run_state_from(to_text(infinite)), infinite);
   for (const char* text : {"", "{}", "[]", R"({"step": "x"})"}) EXPECT_THROW(run_state_from(text), DataError);
-  for (const char* number : {"1e30", "0.5", "-1e30", "18446744073709551615"}) {
+  for (const char* number : {"1e30", "0.5", "-1", "9223372036854775807", "18446744073709551615"}) {
     std::string text = to_text(RunState());
     const std::string key = R"("validation_batches":)";
     text.replace(text.find(key) + key.size(), 1, number);

@@ -1,6 +1,7 @@
 #include "trainer/progress/run_state.hpp"
 
 #include <cmath>
+#include <stdexcept>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -89,7 +90,10 @@ std::string to_text(const RunState& state) {
 RunState run_state_from(const std::string& text) {
   try {
     const auto integer = [](const Json& of, const char* key) {
-      return integer_from<std::int64_t>(of.at(key));
+      constexpr std::int64_t kMost = std::int64_t{1} << 50;
+      const auto value = integer_from<std::int64_t>(of.at(key));
+      if (value < 0 || value > kMost) throw std::out_of_range(fmt::format("{}: {}", key, value));
+      return value;
     };
     const Json json = Json::parse(text);
     const Json& plateau = json.at("plateau");

@@ -37,7 +37,7 @@ Json make_schema() {
           "cat": {"enum": ["F", "B", "W", "U"]},
           "ts": {"type": "number"}, "dur": {"type": "number", "minimum": 0},
           "args": {"type": "object", "required": ["step", "micro_batch"], "properties": {
-            "step": {"type": "integer", "minimum": 0}, "micro_batch": {"type": "integer", "minimum": 0}}}}}}}
+            "step": {"type": "integer", "minimum": 0}, "micro_batch": {"type": "integer", "minimum": 0, "maximum": 1048576}}}}}}}
   })");
 }
 

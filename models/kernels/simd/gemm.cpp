@@ -15,8 +15,9 @@ bool is_plain(const GemmShape& s) {
   return s.alpha == 1 && (!s.has_c || s.beta == 1) && !s.trans_a;
 }
 
-// Up to here operands are multiplied where they lie, or copied as they are; beyond, in panels. Up to here,
-// too, our tiles beat oneDNN, which pays for layouts and packing, without having to be measured.
+// Up to here operands are multiplied where they lie, or copied as they are; beyond, in panels, but for a
+// TurnedProduct. Up to here, too, our tiles beat oneDNN, which pays for layouts and packing, without having
+// to be measured.
 bool is_small(const GemmShape& s) {
   constexpr Index kMostProducts = 1 << 22;
   return s.m * s.n * s.k <= kMostProducts;
@@ -115,7 +116,7 @@ class TurnedProduct {
 
  private:
   static constexpr Index kFewRows = 64;
-  static constexpr Index kColumns = 2 * kRows;  // whose part of B stays in the first-level cache
+  static constexpr Index kColumns = kImageBlock;  // so that of C whole lines are written
   const Loops& loops_ = loops();
   GemmShape s_;
   Index row_;

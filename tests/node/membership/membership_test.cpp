@@ -115,6 +115,15 @@ TEST_F(MembershipTest, WhyAPeerIsNotHereIsToldAtOnce) {
             "waiting for node_1 (a:1), node_2 (b:2): it runs plan Y (5 s so far)");
 }
 
+TEST_F(MembershipTest, WhyAPeerIsNotHereHoldsUntilItIsTakenBack) {
+  on(event::PeerCame{1, 1});
+  on(event::PeerRefused{1, "no descriptor"});
+  on(event::PeerCame{1, 1});  // it says hello again and again
+  EXPECT_THAT(on(event::PeerRefused{1, "no descriptor"}), IsEmpty());
+  EXPECT_THAT(on(event::PeerRefused{1, ""}), IsEmpty());
+  EXPECT_THAT(failure(pass(seconds(301))), HasSubstr("node_1 (a:1) and node_2 (b:2) never answered"));
+}
+
 TEST_F(MembershipTest, WhoIsRefusedDuringTheRunChangesNothing) {
   begin();
   EXPECT_THAT(on(event::PeerRefused{1, "it runs plan X"}), IsEmpty());

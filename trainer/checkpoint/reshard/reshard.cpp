@@ -19,7 +19,18 @@ namespace rookery {
 namespace {
 
 using Parts = std::set<int>;  // by the stages that wrote them
-using PartsOfSteps = std::map<std::int64_t, Parts>;
+struct PartsOfSteps : std::map<std::int64_t, Parts> {};
+
+void to_json(nlohmann::json& json, const PartsOfSteps& parts) {
+  json = static_cast<const std::map<std::int64_t, Parts>&>(parts);
+}
+
+void from_json(const nlohmann::json& json, PartsOfSteps& parts) {
+  for (const nlohmann::json& step : json.get<std::vector<nlohmann::json>>()) {
+    for (const nlohmann::json& part : step.at(1).get<std::vector<nlohmann::json>>())
+      parts[integer_from<std::int64_t>(step.at(0))].insert(integer_from<int>(part));
+  }
+}
 
 class Resharding {
  public:

@@ -83,7 +83,7 @@ void to_json(nlohmann::json& json, const NodeState& state) {
 void from_json(const nlohmann::json& json, NodeState& state) {
   state.has = types_from(json.at("has"));
   state.lacks = types_from(json.at("lacks"));
-  for (const nlohmann::json& range : json.at("wants"))
+  for (const nlohmann::json& range : json.at("wants").get<std::vector<nlohmann::json>>())
     state.wants.push_back({.name = range.at(0).get<std::string>(),
                            .begin = integer_from<std::uint64_t>(range.at(1)),
                            .bytes = integer_from<std::uint64_t>(range.at(2))});

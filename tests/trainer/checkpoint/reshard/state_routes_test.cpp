@@ -115,9 +115,13 @@ TEST(NodeState, IsToldAsJson) {
   EXPECT_EQ(again.lacks.at("b").bytes, 800U);
   EXPECT_EQ(again.wants, state.wants);
   EXPECT_EQ(again.from, 3);
-  for (const char* wrong : {"{}", "[]", R"({"has": {"w": 3}, "lacks": {}, "wants": []})",
-                            R"({"has": {}, "lacks": {}, "wants": [["w", 0]]})",
-                            R"({"has": {}, "lacks": {}, "wants": [], "from": "all"})"})
+  for (const char* wrong :
+       {"{}", "[]", R"({"has": {"w": 3}, "lacks": {}, "wants": []})",
+        R"({"has": {"w": ["f32[1]", 1e30]}, "lacks": {}, "wants": []})",
+        R"({"has": {}, "lacks": {}, "wants": [["w", 0]]})",
+        R"({"has": {}, "lacks": {}, "wants": [["w", 0, 0.5]]})", R"({"has": {}, "lacks": {}, "wants": null})",
+        R"({"has": {}, "lacks": {}, "wants": [], "from": 1e30})",
+        R"({"has": {}, "lacks": {}, "wants": [], "from": "all"})"})
     EXPECT_THROW(nlohmann::json::parse(wrong).get<NodeState>(), nlohmann::json::exception) << wrong;
 }
 
