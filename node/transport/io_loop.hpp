@@ -2,8 +2,8 @@
 // messages of their LinkQueues, and keeps the streams going. One thread at a time does it, the one that has
 // the turn (threads/turn.hpp): the I/O thread, or a group's thread while it would only wait for a message.
 // All members but those that never change are protected by the turn, which is lent to others while whoever
-// does the I/O sleeps. In four files: io_loop.cpp has sockets and timers, io_packets.cpp what arrives,
-// io_sending.cpp what leaves, io_groups.cpp what happens to groups.
+// does the I/O sleeps. In five files: io_loop.cpp has sockets and timers, io_connections.cpp what connects to
+// peers, io_packets.cpp what arrives, io_sending.cpp what leaves, io_groups.cpp what happens to groups.
 #pragma once
 
 #include <algorithm>
@@ -148,9 +148,13 @@ class IoLoop {
   void serve_admission();
   void serve_monitors();
   void serve_timers();
+  Clock::time_point next_timer() const;
+  bool shares_memory() const { return options_.shares_memory && !options_.slow_network; }
+  void finish();
+
+  // io_connections.cpp
   void serve_channels(int peer);
   void serve_stalls(int peer);
-  Clock::time_point next_timer() const;
   void open(int peer, Channel channel);
   // Opens the channel where it is not, on the connection that the peer has opened before if it is the one who
   // does.
@@ -162,8 +166,6 @@ class IoLoop {
   void suspend_streams(int peer);
   void revive(int peer);
   void say_hello(int peer, Channel channel);
-  bool shares_memory() const { return options_.shares_memory && !options_.slow_network; }
-  void finish();
 
   // io_packets.cpp
   void accept(Received& received);
