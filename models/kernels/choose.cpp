@@ -167,12 +167,13 @@ class Chooser {
     constexpr double kLeastFlops = 20e6, kMostFlops = 50e9;  // neither too small nor too long
     constexpr std::int64_t kMostBytes = 1 << 29;
     const std::string choice = choice_[op.name];
-    if (!choice.starts_with("onednn")) return;
+    const bool is_product = op.type == "Gemm";
+    if (!choice.starts_with("onednn") && !(is_product && choice == "simd")) return;
     const bool blocked = is_blocked_.contains(op.outputs[0]);
     const std::vector<std::string> algorithms =
-        op.type == "Gemm" ? std::vector<std::string>{choice, "simd"}
-        : blocked         ? std::vector<std::string>{choice + "-direct", kWinograd, kPlaces, kPointwise}
-                          : std::vector{choice + "/direct"};
+        is_product ? std::vector<std::string>{"onednn", "simd"}
+        : blocked  ? std::vector<std::string>{choice + "-direct", kWinograd, kPlaces, kPointwise}
+                   : std::vector{choice + "/direct"};
     for (const TypedOp& typed : training_ops(op, blocked)) {
       const double flops = op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs);
       if (flops < kLeastFlops || flops > kMostFlops || typed.bytes() > kMostBytes) continue;

@@ -16,8 +16,8 @@ bool is_plain(const GemmShape& s) {
 }
 
 // Up to here operands are multiplied where they lie, or copied as they are; beyond, in panels, but for a
-// TurnedProduct. Up to here, too, our tiles beat oneDNN, which pays for layouts and packing, without having
-// to be measured.
+// TurnedProduct. Up to here, too, and with that, our tiles beat oneDNN, which pays for layouts and packing,
+// without having to be measured.
 bool is_small(const GemmShape& s) {
   constexpr Index kMostProducts = 1 << 22;
   return s.m * s.n * s.k <= kMostProducts;
@@ -238,14 +238,15 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
       right.scratch_bytes());
 }
 
-bool is_small_gemm(const KernelRequest& request) {
-  return is_small(gemm_shape(request)) && make_gemm(request) != nullptr;
+bool is_preferred(const KernelRequest& request) {
+  const GemmShape s = gemm_shape(request);
+  return (is_small(s) || TurnedProduct::fits(s)) && make_gemm(request) != nullptr;
 }
 
 }  // namespace
 
 void add_gemm(KernelTable& table) {
-  table.add("Gemm", {.make = make_gemm, .prefers = is_small_gemm, .fuses = true});
+  table.add("Gemm", {.make = make_gemm, .prefers = is_preferred, .fuses = true});
   table.add("GemmGradInput", {make_gemm_grad_input});
   table.add("GemmGradWeight", {make_gemm_grad_weight});
 }
