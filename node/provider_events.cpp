@@ -28,6 +28,7 @@ std::string bytes_text(double bytes) {
 
 Progress progress_from_json(const Json& line) {
   Progress progress;
+  // Lines count epochs from 1 on.
   progress.epoch = std::int64_t{integer_from<std::uint32_t>(line.at("epoch"))} - 1;
   progress.epochs = integer_from<std::int64_t>(line.at("epochs"));
   progress.step = integer_from<std::int64_t>(line.at("step"));

@@ -162,7 +162,8 @@ class Chooser {
     if (serves(kWinograd, op)) choice_[op.name] = kWinograd;
   }
 
-  // Which algorithm of a large convolution, or whose product, pass by pass.
+  // Which algorithm of a large convolution, or whose product, pass by pass; also of products that rules give
+  // to our own tiles.
   void measure(const Op& op) {
     constexpr double kLeastFlops = 20e6, kMostFlops = 50e9;  // neither too small nor too long
     constexpr std::int64_t kMostBytes = 1 << 29;

@@ -34,7 +34,8 @@ int connections_of(const std::vector<EndpointPeer>& peers) {
 // A connection is a socket, and a monitor of two; those closed last may not be freed yet.
 int sockets_for(const std::vector<EndpointPeer>& peers) {
   constexpr int kSocketsEach = 3, kOwn = 16;
-  return std::clamp(kSocketsEach * connections_of(peers) + kOwn, ZMQ_MAX_SOCKETS_DFLT, 65535);
+  constexpr int kMost = 65535;  // that ZeroMQ takes
+  return std::clamp(kSocketsEach * connections_of(peers) + kOwn, ZMQ_MAX_SOCKETS_DFLT, kMost);
 }
 
 std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {

@@ -16,8 +16,8 @@ bool is_plain(const GemmShape& s) {
 }
 
 // Up to here operands are multiplied where they lie, or copied as they are; beyond, in panels, but for a
-// TurnedProduct. Up to here, too, and with that, our tiles beat oneDNN, which pays for layouts and packing,
-// without having to be measured.
+// TransposedProduct. Up to here, too, and with that, our tiles beat oneDNN, which pays for layouts and
+// packing, without having to be measured.
 bool is_small(const GemmShape& s) {
   constexpr Index kMostProducts = 1 << 22;
   return s.m * s.n * s.k <= kMostProducts;
@@ -78,19 +78,19 @@ void multiply_panels(const Loops& loops, const Product& all) {
 }
 
 // C^T = B^T A^T for few rows of A and B stored transposed: what is large is read where it lies, along its
-// rows, and what is small is turned.
-class TurnedProduct {
+// rows, and what is small is transposed.
+class TransposedProduct {
  public:
   static bool fits(const GemmShape& s) {
     constexpr Index kMostDepth = 1024;
     return s.trans_b && s.m <= kFewRows && s.k <= kMostDepth && s.m * (s.k + s.n) < s.k * s.n;
   }
-  explicit TurnedProduct(const GemmShape& s)
+  explicit TransposedProduct(const GemmShape& s)
       : s_(s), row_((s.m + kImageBlock - 1) / kImageBlock * kImageBlock) {}
 
   std::size_t scratch_bytes() const { return float_bytes(s_.k * row_); }
-  void run(const float* a, const float* b, const float* bias, bool relu, float* c, float* turned) const {
-    loops_.transpose_whole(s_.m, s_.k, a, s_.k, turned, row_);
+  void run(const float* a, const float* b, const float* bias, bool relu, float* c, float* transposed) const {
+    loops_.transpose_whole(s_.m, s_.k, a, s_.k, transposed, row_);
     in_runs(
         s_.n, s_.m * s_.k / kProductsATime,
         [&](Index first, Index count) {
@@ -102,7 +102,7 @@ class TurnedProduct {
                              .a = b + begin * s_.k,
                              .a_row = s_.k,
                              .a_column = 1,
-                             .b = turned,
+                             .b = transposed,
                              .b_row = row_,
                              .c = columns,
                              .c_row = row_,
@@ -126,8 +126,8 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
   const bool relu = has_activation(request.op);
-  if (TurnedProduct::fits(s)) {
-    const TurnedProduct product(s);
+  if (TransposedProduct::fits(s)) {
+    const TransposedProduct product(s);
     return lambda_kernel(
         [product, relu](const Arguments& args) {
           product.run(args.in(0), args.in(1), args.in(2), relu, args.out(0), args.floats());
@@ -240,7 +240,7 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
 
 bool is_preferred(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
-  return (is_small(s) || TurnedProduct::fits(s)) && make_gemm(request) != nullptr;
+  return (is_small(s) || TransposedProduct::fits(s)) && make_gemm(request) != nullptr;
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ inline std::vector<GemmSpec> gemm_specs() {
       {9, 33, 18, true, true, true, 0.5F, 2.0F},
       {13, 21, 40, false, false, false, -1.5F},
       {1, 1, 1},
-      // Few rows, that are turned.
+      // Few rows, which are transposed.
       {21, 150, 90},
       {50, 147, 131, false, true, false},
       {130, 140, 300},
